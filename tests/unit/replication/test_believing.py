@@ -6,7 +6,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Kind
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.replication.log import Image
+from logherd.replication.log import Image, Span
 from logherd.replication.messages import (
     Append,
     AppendAck,
@@ -19,7 +19,16 @@ from logherd.replication.messages import (
 )
 from logherd.replication.sender import Mode, Sender, ShipOptions
 from logherd.replication.shipper import Shipper
-from logherd.replication.shipping import Beat, Connected, FollowersSet, FromFollower, Grown, RefusedAck, ShipOutput
+from logherd.replication.shipping import (
+    Beat,
+    Connected,
+    FollowersSet,
+    FromFollower,
+    Grown,
+    RefusedAck,
+    ShipOutput,
+    ShipperTick,
+)
 from unit.replication.logs import SIZE, even_log
 
 F, G = ReplicaId("f"), ReplicaId("g")
@@ -46,6 +55,10 @@ class Led:
         """Begin a round; its number."""
         (beat,) = [body for _, body in self.ship.step(Beat(), 0).messages if isinstance(body, Heartbeat)]
         return beat.round
+
+
+def asked(out: ShipOutput) -> bool:
+    return any(isinstance(body, Append) for _, body in out.messages)
 
 
 def test_a_probe_is_answered_only_by_who_has_compared_what_was_asked() -> None:
@@ -81,6 +94,27 @@ def test_only_the_refusal_of_the_question_that_is_out_is_honoured() -> None:
         assert (led.sender.next, led.sender.generation) == (led.log.end, 1)
     led.hear(AppendReject(1, led.log.end, hint))
     assert (led.sender.next, led.sender.generation) == (SIZE, 2)
+
+
+def test_a_refusal_of_what_came_too_early_is_honoured_while_more_is_under_way() -> None:
+    """What came before it was lost."""
+    led = Led(even_log(1))
+    led.hear(AppendAck(1, led.log.end, led.log.end))
+    for _ in range(3):
+        led.log.append(Kind.DATA, Epoch(1), b"0 of 1")
+        led.ship.step(Grown(), 0)
+    assert led.sender.next == 4 * SIZE
+    (question,) = led.hear(AppendReject(1, Position(2 * SIZE), Point(Epoch(1), Position(SIZE)))).messages
+    assert question == (F, Append(2, Span(Point(Epoch(1), Position(SIZE)), Position(SIZE), (), b""), Position(0)))
+
+
+def test_who_answers_at_last_is_not_asked_with_the_gaps_of_its_silence() -> None:
+    led = Led(even_log(1, 1))
+    for now in (500, 1_500, 3_500):
+        assert led.ship.step(ShipperTick(), now).messages
+    led.ship.step(FromFollower(F, AppendReject(1, led.log.end, ORIGIN)), 4_000)
+    assert not asked(led.ship.step(ShipperTick(), 4_499))
+    assert asked(led.ship.step(ShipperTick(), 4_500))
 
 
 def test_a_refusal_whose_hint_does_not_lead_down_is_not_believed() -> None:
@@ -147,6 +181,14 @@ def test_a_copy_goes_on_only_by_answers_about_this_image_in_this_exchange() -> N
         assert led.hear(ack).messages == []
     sent = led.hear(CopyAck(generation, image.identity, 0)).messages
     assert [body.data for _, body in sent if isinstance(body, CopyChunk)] == [b"data"]
+
+
+def test_a_refusal_that_comes_once_more_begins_no_second_copy() -> None:
+    led, image = copying()
+    led.hear(CopyAck(led.sender.generation, image.identity, 2))
+    begun = led.sender.copy
+    led.hear(AppendReject(led.sender.generation, led.log.end, ORIGIN))
+    assert led.sender.copy is begun
 
 
 def test_records_follow_a_copy_only_once_it_is_flushed() -> None:

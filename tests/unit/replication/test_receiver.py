@@ -130,6 +130,34 @@ def test_a_commit_position_is_believed_up_to_what_is_compared_and_never_falls() 
     assert mine.commit == 2 * SIZE
 
 
+def test_a_heartbeat_tells_who_hears_nothing_else_what_is_committed() -> None:
+    mine, theirs = Follower(MemoryLog()), even_log(1, 1)
+    mine.take(append(theirs, 0))
+    mine.take(Heartbeat(1, Position(SIZE)))
+    assert mine.commit == SIZE
+
+
+def test_what_is_compared_stays_so_when_less_of_it_comes_again() -> None:
+    mine, theirs = Follower(MemoryLog()), even_log(1, 1)
+    mine.take(append(theirs, 0))
+    mine.flush()
+    assert mine.take(append(theirs, 0, size=SIZE)) == [AppendAck(1, theirs.end, theirs.end)]
+
+
+def test_what_an_earlier_receiver_of_this_leader_has_compared_need_not_be_compared_again() -> None:
+    mine = Follower(even_log(1, 1))
+    mine.receiver = Receiver(mine.log, mine.durable, Position(0), generation=1, verified=Position(SIZE))
+    mine.take(Heartbeat(1, Position(2 * SIZE)))
+    assert mine.commit == SIZE
+
+
+def test_where_a_log_is_cut_is_told_together_with_what_is_new() -> None:
+    """Whoever has derived something from what was cut must know."""
+    mine, theirs = Follower(even_log(1, 1, 1)), even_log(1, 2)
+    out = mine.receiver.step(FromLeader(append(theirs, 0)), 0)
+    assert (out.cut, out.grown, out.wrote) == (SIZE, SIZE, True)
+
+
 def test_a_restarted_exchange_knows_that_what_is_committed_is_the_leaders() -> None:
     mine = Follower(even_log(1, 1), commit=2 * SIZE)
     assert mine.receiver.verified == 2 * SIZE
@@ -162,10 +190,46 @@ def test_after_an_image_only_what_was_committed_before_is_durable_until_it_is_fl
     assert mine.flush() == [AppendAck(1, Position(2 * SIZE), Position(2 * SIZE))]
 
 
+@pytest.mark.parametrize(("compared", "flushed"), [(2, 1), (0, 3)])
+def test_who_takes_a_copy_tells_of_what_was_both_compared_and_flushed_and_no_more(compared: int, flushed: int) -> None:
+    """More than that it never acknowledged, and may not have."""
+    theirs = even_log(1, 1, 1, 1)
+    mine = Follower(even_log(*[1] * flushed))
+    if compared:
+        mine.take(append(theirs, 0, size=compared * SIZE))
+    mine.take(CopyChunk(1, image(theirs, 4 * SIZE), 0, b""))
+    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(min(compared, flushed) * SIZE))]
+
+
+def test_one_copy_after_the_other_takes_nothing_back_that_was_acknowledged() -> None:
+    theirs = even_log(1, 1, 1, 1)
+    mine = Follower(even_log(1))
+    mine.take(append(theirs, 0, size=SIZE))
+    for at in (3 * SIZE, 4 * SIZE):
+        mine.take(CopyChunk(1, image(theirs, at), 0, b""))
+        assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(SIZE))]
+
+
+def test_what_an_image_covers_is_committed_from_then_on() -> None:
+    mine = Follower(even_log(1))
+    mine.take(CopyChunk(1, image(even_log(2, 2), 2 * SIZE), 0, b""))
+    mine.take(Heartbeat(1, Position(0)))
+    assert mine.commit == 2 * SIZE
+
+
+def test_a_chunk_of_an_earlier_exchange_is_dropped() -> None:
+    mine = Follower(even_log(1))
+    wanted = image(even_log(2, 2), 2 * SIZE)
+    mine.take(append(even_log(1), 0, generation=2))
+    assert mine.take(CopyChunk(1, wanted, 0, b"")) == []
+    assert mine.log.epochs.base == ORIGIN
+
+
 def test_an_image_that_the_log_continues_leaves_durable_what_was() -> None:
     mine = Follower(even_log(1, 1, 1))
+    mine.take(append(even_log(1, 1, 1), 0))
     mine.take(CopyChunk(1, image(mine.log, 2 * SIZE), 0, b""))
-    assert (mine.log.end, mine.durable.position) == (3 * SIZE, 3 * SIZE)
+    assert (mine.log.end, mine.durable.position, mine.receiver.verified) == (3 * SIZE, 3 * SIZE, 3 * SIZE)
 
 
 def test_a_chunk_is_taken_at_its_place_only() -> None:
@@ -173,7 +237,8 @@ def test_a_chunk_is_taken_at_its_place_only() -> None:
     mine, wanted = Follower(even_log(1)), image(even_log(2, 2), 2 * SIZE, data)
     assert not mine.receiver.step(FromLeader(CopyChunk(1, wanted, 0, b"")), 0).wrote, "a question"
     assert mine.take(CopyChunk(1, wanted, 4, data[4:])) == [CopyAck(1, wanted.identity, 0)]
+    assert mine.receiver.step(FromLeader(CopyChunk(1, wanted, 0, data[:4])), 0).wrote, "so it will be flushed"
     assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]
-    assert mine.take(CopyChunk(1, wanted, 0, data[:4])) == [CopyAck(1, wanted.identity, 4)]
-    assert mine.take(CopyChunk(1, wanted, 4, data[4:])) == [CopyAck(1, wanted.identity, 10)]
+    assert mine.take(CopyChunk(1, wanted, 4, data[4:9])) == [CopyAck(1, wanted.identity, 9)]
+    assert mine.take(CopyChunk(1, wanted, 9, data[9:])) == [CopyAck(1, wanted.identity, 10)]
     assert mine.log.epochs.base == wanted.point

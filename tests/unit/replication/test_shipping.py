@@ -62,6 +62,10 @@ def in_step(log: MemoryLog, options: ShipOptions = SMALL) -> Shipper:
     return ship
 
 
+def confirmed(generation: int, at: Position) -> FromFollower:
+    return FromFollower(F, AppendAck(generation, at, at))
+
+
 def test_a_slow_follower_fills_its_own_window_and_holds_up_nobody() -> None:
     log = log_of(1)
     ship = in_step(log)
@@ -150,6 +154,42 @@ def test_a_follower_far_behind_is_sent_so_much_a_second_while_one_in_step_is_not
     assert sum(shipped[: 1_000 // 100]) <= options.window_bytes + 400 + options.message_bytes_max
     log.append(Kind.DATA, Epoch(1), b"x" * 30)
     assert len(appends(ship.step(Grown(), 5_000).messages, G)) == 1
+
+
+def test_who_is_in_step_neither_waits_for_the_allowance_of_those_behind_nor_takes_of_it() -> None:
+    log = log_of(*[1] * 60)
+    options = replace(SMALL, message_bytes_max=40, window_messages=100, window_bytes=400, catch_up_bytes_per_second=1)
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    (asked,) = appends(ship.step(FollowersSet((F, G)), 0).messages, F)
+    ship.step(FromFollower(G, AppendAck(1, log.end, log.end)), 0)
+    at = log.end
+    for _ in range(20):
+        log.append(Kind.DATA, Epoch(1), b"x" * 30)
+        assert len(appends(ship.step(Grown(), 1).messages, G)) == 1
+        ship.step(FromFollower(G, AppendAck(1, log.end, log.end)), 1)
+    (again,) = appends(ship.step(FromFollower(F, AppendReject(asked.generation, at, ORIGIN)), 2).messages, F)
+    taken, at = 0, Position(0)
+    for now in (2, 3):
+        spans = [each.span for each in appends(ship.step(confirmed(again.generation, at), now).messages, F)]
+        taken, at = taken + sum(len(span.data) for span in spans), spans[-1].end
+    assert taken >= options.window_bytes
+    assert appends(ship.step(confirmed(again.generation, at), 3).messages, F) == []
+    log.append(Kind.DATA, Epoch(1), b"x" * 30)
+    assert len(appends(ship.step(Grown(), 3).messages, G)) == 1
+
+
+def test_a_message_is_no_larger_than_is_set_and_a_larger_record_travels_alone() -> None:
+    log = log_of(1)
+    ship = in_step(log, replace(SMALL, window_messages=10))
+    for size in (1, 1, 1, 1, 110, 200):
+        log.append(Kind.DATA, Epoch(1), b"x" * size)
+    out, sizes = ship.step(Grown(), 1), list[list[int]]()
+    while spans := [each.span for each in appends(out.messages, F)]:
+        sizes.append([len(span.data) for span in spans])
+        out = ship.step(FromFollower(F, AppendAck(1, spans[-1].end, spans[-1].end)), 1)
+    head = 28
+    assert sizes == [[2 * (head + 1)] * 2, [head + 110], [head + 200]]
+    assert SMALL.window_bytes < head + 200
 
 
 def test_a_copy_takes_no_more_a_second_than_followers_behind_may() -> None:
