@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from logherd.classic.frames import encode_head, encode_report
 from logherd.classic.master_feed import FollowOptions, FollowOutput, MasterFeed
 from logherd.classic.runs import Run
+from logherd.model.record import encode_blank
 from unit.classic.logs import SEGMENT, MemoryLog, record
 
 OPTIONS = FollowOptions(
@@ -151,6 +152,39 @@ def test_what_lies_behind_a_blank_record_is_not_compared_and_not_taken() -> None
         feed = follow(part, master)
         assert not feed.fault
         assert part.data == clean.data
+
+
+@pytest.mark.parametrize("spoiled", [0, 1, 50])
+def test_what_follows_the_end_of_a_file_in_one_piece_is_compared(spoiled: int) -> None:
+    """The piece begins before the end of a file that has something else behind its blank record."""
+    master = MemoryLog(padding=b"\x07").fill(70, size=333)
+    clean = MemoryLog().fill(70, size=333)
+    behind = next(bound for bound in clean.bounds[1:] if bound % SEGMENT == 0)
+    own = clean.cut(clean.bounds[clean.bounds.index(behind) + 2])
+    for differs in (False, True):
+        own.data[behind + spoiled] ^= differs
+        feed = MasterFeed(own, OPTIONS, 0)
+        position = asked(feed.begin(0))
+        assert position < behind - 8
+        data = bytes(master.data[position : own.end])
+        output = feed.step(encode_head(position, len(data)) + data, 1)
+        assert (output.diverged, feed.compared) == (differs, not differs)
+
+
+@pytest.mark.parametrize(("size", "behind", "is_padding"), [(1096, 0, True), (1000, 0, False), (1096, 1, False)])
+def test_padding_is_only_what_a_blank_record_that_fits_leaves_and_is_zeros_here(
+    size: int, behind: int, is_padding: bool
+) -> None:
+    own = MemoryLog()
+    own.data = bytearray(SEGMENT)
+    own.data[3000:3008] = encode_blank(size)
+    own.data[-1] = behind
+    own.committed_position = SEGMENT
+    feed = MasterFeed(own, OPTIONS, 0)
+    position = asked(feed.begin(0))
+    data = bytes(own.data[position:3500]) + b"\x07" * (SEGMENT - 3500)
+    output = feed.step(encode_head(position, len(data)) + data, 1)
+    assert (output.diverged, feed.compared) == (not is_padding, is_padding)
 
 
 def test_garbage_in_place_of_records_is_a_difference_though_our_bytes_are_zeros() -> None:
