@@ -74,7 +74,7 @@ class EpochHistory:
             return self.base.epoch
         if position > self.runs[-1].after:  # what is nearly always asked
             return self.runs[-1].epoch
-        return self.runs[max(0, bisect_left(self.runs, position, key=lambda run: run.after) - 1)].epoch
+        return self.runs[bisect_left(self.runs, position, key=lambda run: run.after) - 1].epoch
 
     def point_at(self, position: Position) -> Point:
         """The position together with the epoch of the record that ends there."""

@@ -97,6 +97,7 @@ def test_a_leader_that_has_compacted_the_shared_part_says_so() -> None:
     [
         (ORIGIN, (Run(Epoch(2), Position(0)), Run(Epoch(1), Position(9)))),
         (ORIGIN, (Run(Epoch(1), Position(0)), Run(Epoch(2), Position(0)))),
+        (ORIGIN, (Run(Epoch(1), Position(0)), Run(Epoch(1), Position(9)))),
         (Point(Epoch(3), Position(9)), (Run(Epoch(2), Position(9)),)),
         (Point(Epoch(1), Position(9)), (Run(Epoch(2), Position(10)),)),
     ],

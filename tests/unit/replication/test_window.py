@@ -96,6 +96,21 @@ def test_an_answered_round_proves_life_at_the_time_it_was_sent() -> None:
     assert rounds.round_of(A) == second
 
 
+def test_whatever_is_told_of_peers_changes_with_the_count_of_answers_and_with_nothing_else() -> None:
+    """So that what was made of it may be kept until then."""
+    rounds, counts = Rounds(), list[int]()
+    assert rounds.begun_at == 0
+    first, second = rounds.begin(100), rounds.begin(250)
+    assert rounds.begun_at == 250
+    for number in (first, first, second, first, second):
+        rounds.answer(A, number)
+        counts.append(rounds.answers)
+    rounds.forget(A)
+    assert [*counts, rounds.answers] == [1, 1, 2, 2, 2, 3]
+    assert (rounds.round_of(A), rounds.heard_at(A)) == (0, None)
+    assert rounds.answer(A, second), "it is news again"
+
+
 def test_an_answer_to_a_round_long_forgotten_is_worth_nothing() -> None:
     rounds = Rounds()
     first = rounds.begin(0)
