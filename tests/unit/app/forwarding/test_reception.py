@@ -131,6 +131,24 @@ async def test_what_the_leader_says_to_nobody_costs_nobody_the_link(tmp_path: Pa
         await client.close()
 
 
+async def test_to_who_has_left_or_is_the_next_leaders_nothing_more_is_said(tmp_path: Path) -> None:
+    """Though the connection that it came on is open."""
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        for number in (3, 4):
+            assert (await link.call(forwarded(send_frame(b"0"), number), seconds=5)).code == 0
+        (guest,) = leader.broker._forwarding._reception._guests.values()
+        staying, leaving = guest.sessions[3], guest.sessions[4]
+        left = Frame(RequestCode.FORWARDING_LEFT, 0, ext={"logherdSession": "4"})
+        assert (await link.call(left, seconds=5)).code == 0
+        assert (staying.closed, leaving.closed) == (False, True)
+        leader.leadership.set(Nobody())
+        assert staying.closed
+        assert not link.closed
+        await link.close()
+
+
 async def test_a_broker_without_clients_is_forgotten_with_its_connection(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group:
         leader = await led(group)
