@@ -221,3 +221,21 @@ async def test_a_link_ends_when_a_later_hello_is_refused() -> None:
         a.links.announce()
         await a.until(lambda: "the group was founded by" in str(a.view("b").refused))
         await a.until(lambda: not a.view("b").connected)
+
+
+async def test_why_a_link_was_refused_is_shown_also_if_its_peer_does_not_come_again() -> None:
+    node = Node(hello_of("a"))
+    await node.start({"b": ("127.0.0.1", 1)})
+    try:
+        wire = await Wire.dial(node.address)
+        hello = hello_of("b", to="a")
+        await wire.say(hello)
+        await wire.payload()
+        view = node.view("b")
+        assert (view.refused, view.bytes_in) == (None, len(make_frame(encode_hello(hello))))
+        await wire.say(replace(hello, cluster=ClusterId("c2")))
+        assert await wire.ended()
+        await node.until(lambda: bool(node.unlinked))
+        assert "refused by us" in str(node.view("b").refused)
+    finally:
+        await node.stop()
