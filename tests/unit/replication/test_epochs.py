@@ -139,3 +139,11 @@ def test_below_the_base_a_record_of_a_later_epoch_is_refuted() -> None:
     assert history.refutes(Point(Epoch(4), Position(50)), Position(90))
     assert not history.refutes(Point(Epoch(3), Position(50)), Position(90))
     assert history.refutes(Point(Epoch(2), Position(90)), Position(90))
+
+
+def test_a_range_that_ends_where_a_run_begins_has_nothing_of_that_run() -> None:
+    runs = Run(Epoch(1), Position(0)), Run(Epoch(2), Position(STEP)), Run(Epoch(3), Position(2 * STEP))
+    history = EpochHistory(ORIGIN, runs)
+    assert history.runs_between(Position(0), Position(STEP)) == runs[:1]
+    assert history.runs_between(Position(0), Position(2 * STEP)) == runs[:2]
+    assert history.runs_between(Position(STEP), Position(2 * STEP)) == runs[1:2]
