@@ -26,8 +26,9 @@ def _strategy(info: inspect.Type) -> st.SearchStrategy[Any]:
             return st.deferred(lambda: _struct(info))
         case inspect.IntType():
             low = -(2**31) if info.ge is None else info.ge
-            high = 2**31 - 1 if info.le is None else info.le
-            return st.sampled_from([low, high, 0, -1]) | st.integers(low, high)
+            high = info.lt - 1 if info.lt is not None else 2**31 - 1 if info.le is None else info.le
+            edges = [each for each in (low, high, 0, -1) if low <= each <= high]
+            return st.sampled_from(edges) | st.integers(low, high)
         case inspect.StrType():
             return texts()
         case inspect.BoolType():

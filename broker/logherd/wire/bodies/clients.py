@@ -6,7 +6,7 @@ Source: apache/rocketmq: remoting/.../protocol/heartbeat/*.java, remoting/.../pr
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from logherd.wire.bodies.base import Body, Int32, Int64, Many, MessageQueue
@@ -26,20 +26,22 @@ __all__ = [
 ]
 
 
-if TYPE_CHECKING:
-    Constant = str
-else:
-    Constant = str | int
-"""The name of a constant of a Java enum. Decoded from its number, too, as the C++ client sends it and Java reads it."""
+_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+_MODELS: Final = ("BROADCASTING", "CLUSTERING")
+_BEGINNINGS: Final = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+)  # fmt: skip
+_NUMBERED: Final = {"consume_type": _TYPES, "message_model": _MODELS, "consume_from": _BEGINNINGS}
 
-_NUMBERED: Final[Mapping[str, tuple[str, ...]]] = {
-    "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"),
-    "message_model": ("BROADCASTING", "CLUSTERING"),
-    "consume_from": (
-        "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
-        "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
-    ),
-}  # fmt: skip
+if TYPE_CHECKING:
+    _Type = str
+    _Model = str
+    _Beginning = str
+else:  # also decoded from its number, as the C++ client sends it and Java reads it
+    _Type = str | Annotated[int, Meta(ge=0, lt=len(_TYPES))]
+    _Model = str | Annotated[int, Meta(ge=0, lt=len(_MODELS))]
+    _Beginning = str | Annotated[int, Meta(ge=0, lt=len(_BEGINNINGS))]
 
 
 class Subscription(Body, frozen=True, kw_only=True, gc=False):
@@ -59,12 +61,13 @@ class ProducerData(Body, frozen=True, kw_only=True, gc=False):
 
 
 class ConsumerData(Body, frozen=True, kw_only=True, gc=False):
-    """`consume_type` CONSUME_ACTIVELY, _PASSIVELY or CONSUME_POP; `message_model` CLUSTERING or BROADCASTING."""
+    """`consume_type` CONSUME_ACTIVELY, _PASSIVELY or CONSUME_POP; `message_model` CLUSTERING or BROADCASTING. The
+    numbers of Java's constants become their names."""
 
     group: str = field(name="groupName")
-    consume_type: Constant = "CONSUME_PASSIVELY"
-    message_model: Constant = "CLUSTERING"
-    consume_from: Constant = field(name="consumeFromWhere", default="CONSUME_FROM_LAST_OFFSET")
+    consume_type: _Type = "CONSUME_PASSIVELY"
+    message_model: _Model = "CLUSTERING"
+    consume_from: _Beginning = field(name="consumeFromWhere", default="CONSUME_FROM_LAST_OFFSET")
     subscriptions: Annotated[Sequence[Subscription], Many] = field(name="subscriptionDataSet", default_factory=list)
     unit_mode: bool = False
 
@@ -72,8 +75,6 @@ class ConsumerData(Body, frozen=True, kw_only=True, gc=False):
         for attribute, names in _NUMBERED.items():
             value: object = getattr(self, attribute)
             if isinstance(value, int):
-                if not 0 <= value < len(names):
-                    raise ValueError(f"{attribute} is {value}, the last one is {len(names) - 1}")
                 force_setattr(self, attribute, names[value])
 
 
