@@ -77,11 +77,42 @@ class _Turns:
         return chosen
 
 
+class _Questions:
+    """Those that have not left: the latest of each kind. A report waits for the answer to the one before it, so that
+    controllers that are slow get no more of them for being slow."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[type[Ask], Ask] = {}
+        self._reported_to: Connection | None = None
+
+    def put(self, question: Ask) -> None:
+        self._waiting[type(question)] = question
+
+    def put_back(self, question: Ask) -> None:
+        """One that was not answered; if there is a later one, that is asked."""
+        self._waiting.setdefault(type(question), question)
+
+    def answered(self, connection: Connection, question: Ask) -> None:
+        """Or there will be no answer."""
+        if isinstance(question, Report) and self._reported_to is connection:
+            self._reported_to = None
+
+    def due(self, connection: Connection) -> list[Ask]:
+        """What leaves over this connection now."""
+        held = self._waiting.pop(Report, None) if self._reported_to is connection else None
+        due, self._waiting = self._waiting, {}
+        if held is not None:
+            self._waiting[Report] = held
+        if Report in due:
+            self._reported_to = connection
+        return list(due.values())
+
+
 class ControllersClient:
     """Belongs to the loop on which it is made. Every method but `stop` returns at once.
 
-    Invariant: at most one connection, to the controller that is believed to lead; the latest question of each kind
-    waits while there is none.
+    Invariants: (1) at most one connection, to the controller that is believed to lead; (2) the latest question of each
+    kind waits while there is none; (3) over each connection at most one report is under way.
     """
 
     def __init__(
@@ -98,7 +129,7 @@ class ControllersClient:
         self._on_notice = on_notice
         self._target = self._turns.latest
         self._connection: Connection | None = None
-        self._waiting: dict[type[Ask], Ask] = {}
+        self._questions = _Questions()
         self._wanted = asyncio.Event()
         self._told = ""
         self._helped = True
@@ -124,12 +155,17 @@ class ControllersClient:
             await self._connection.close()
 
     def ask(self, question: Ask) -> None:
-        """Send a question to the leading controller, now or as soon as one is connected."""
+        """Send a question to the leading controller, now or as soon as one is connected; a report as soon as there is
+        an answer to the one before it."""
+        self._questions.put(question)
         connection = self._connection
         if connection is None or connection.closed:
-            self._waiting[type(question)] = question
             self._wanted.set()
         else:
+            self._send_due(connection)
+
+    def _send_due(self, connection: Connection) -> None:
+        for question in self._questions.due(connection):
             self._send(connection, question)
 
     def _send(self, connection: Connection, question: Ask) -> None:
@@ -140,8 +176,14 @@ class ControllersClient:
         )
 
     def _outcome(self, connection: Connection, question: Ask, sent: int, outcome: Outcome) -> None:
+        self._questions.answered(connection, question)
         if self._stopped:
             return
+        self._take(connection, question, sent, outcome)
+        if connection is self._connection and not connection.closed:
+            self._send_due(connection)
+
+    def _take(self, connection: Connection, question: Ask, sent: int, outcome: Outcome) -> None:
         if isinstance(outcome, NetError):
             self._leave(connection, str(outcome), silent=True)
             return
@@ -173,7 +215,7 @@ class ControllersClient:
         if target is None:
             self._leave(connection, f"{connection.peer} names {address!r} as the leading controller")
             return
-        self._waiting.setdefault(type(question), question)
+        self._questions.put_back(question)
         redirects = self._redirects + 1
         if self._target != self._turns.latest:
             self._leave(connection, f"{connection.peer} was named as the leading controller and names {address}")
@@ -240,9 +282,7 @@ class ControllersClient:
                 self._next(silent=True)
                 self._wanted.set()
                 continue
-            waiting, self._waiting = self._waiting, {}
-            for question in waiting.values():
-                self._send(self._connection, question)
+            self._send_due(self._connection)
 
 
 def _encode(question: Ask) -> Asking:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group import asking
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report, Withheld
@@ -24,6 +26,7 @@ from logherd.settings.options import Endpoint
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers.leases import LeaderHint, RegisteredResponse
+from unit.app.forwarding.rig import eventually
 
 GROUP = GroupKey("C", "orders")
 REGISTER = Register(group=GROUP, broker_id=BrokerId(1), store_id="s", incarnation="i", address="b1:1")
@@ -38,6 +41,7 @@ class Controller:
     """Where it sends others; "" if it leads itself."""
     silent: bool = False
     heard: list[int] = field(default_factory=list)
+    unanswered: list[tuple[NetSession, Frame]] = field(default_factory=list)
     sessions: list[NetSession] = field(default_factory=list)
 
     def on_open(self, session: NetSession) -> None:
@@ -49,7 +53,9 @@ class Controller:
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         for frame in frames:
             self.heard.append(frame.code)
-            if not self.silent:
+            if self.silent:
+                self.unanswered.append((session, frame))
+            else:
                 session.reply(Request(frame, None, 0), self.answer(frame))
 
     def answer(self, frame: Frame) -> Reply:
@@ -138,6 +144,26 @@ async def test_a_question_waits_for_a_connection_and_only_the_latest_of_its_kind
             while not at.answers:
                 await at.something(30)
         assert leader.heard == [RequestCode.CONTROLLER_REGISTER_BROKER]
+
+
+async def test_a_report_waits_for_the_answer_to_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leads reports ten times as often where answers come late; a fleet that did so might never get one in time."""
+    monkeypatch.setattr(asking, "_ANSWER_SECONDS", 60.0)
+    slow = Controller(silent=True)
+    async with scene(slow) as given:
+        given.client.ask(REPORT)
+        await eventually(lambda: len(slow.unanswered) == 1)
+        for number in (8, 9):
+            given.client.ask(replace(REPORT, registration=Registration(number)))
+        given.client.ask(REGISTER)
+        await eventually(lambda: len(slow.unanswered) == 2)
+        assert slow.heard == [RequestCode.BROKER_HEARTBEAT, RequestCode.CONTROLLER_REGISTER_BROKER]
+        slow.silent = False
+        session, first = slow.unanswered[0]
+        session.reply(Request(first, None, 0), slow.answer(first))
+        await eventually(lambda: len(given.answers) == 2)
+        asked = [question for question, _, _ in given.answers]
+    assert asked == [REPORT, replace(REPORT, registration=Registration(9))], "of those that waited the latest"
 
 
 async def test_a_controller_that_does_not_answer_is_left_for_the_next() -> None:
