@@ -72,7 +72,8 @@ class Stand:
         self.quorum: object = None
         self.leads = False
 
-    def role_changed(self, event: RoleChanged) -> None:
+    def role_changed(self, event: RoleChanged, *, recoveries: int) -> None:
+        del recoveries  # it grants no epochs
         self.leads = event.role is Role.LEADER and event.ready
 
 
