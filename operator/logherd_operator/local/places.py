@@ -17,7 +17,7 @@ from logherd_operator.local.files import STOP_SECONDS, Files
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import TOLD_SECONDS, child_of
 from logherd_operator.local.nursery import Adopted, Nursery
-from logherd_operator.local.processes import is_alive, signal_process, start_process, started_ticks
+from logherd_operator.local.processes import is_alive, lives, signal_process, start_process, started_ticks
 from logherd_operator.local.signals import undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.observed.slots import Component
@@ -137,8 +137,7 @@ class Places:
         self._reap()
         self._check_first_starts(files)
         for place in self.state.places:
-            guardian = place.guardian
-            if guardian is not None and is_alive(guardian.pid, guardian.ticks):
+            if lives(place.guardian):
                 yield from self._end_again(place)
                 continue
             if place.leaving:

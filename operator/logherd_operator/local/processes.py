@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 from logherd_operator.local.errors import LocalError
+from logherd_operator.local.state import Process
 
-__all__ = ["child_ticks", "is_alive", "signal_process", "start_process", "started_ticks"]
+__all__ = ["child_ticks", "is_alive", "lives", "signal_process", "start_process", "started_ticks"]
 
 _NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 """There is none of that number, or, in the words of older and newer kernels, it is a thread of another one."""
@@ -39,6 +40,11 @@ def _fields(pid: int) -> list[bytes] | None:
 def is_alive(pid: int, ticks: int) -> bool:
     """Does exactly the process live that was started as `pid` at `ticks`?"""
     return started_ticks(pid) == ticks
+
+
+def lives(process: Process | None) -> bool:
+    """The same of a process that was written down, if one was."""
+    return process is not None and is_alive(process.pid, process.ticks)
 
 
 def start_process(command: list[str], *, output: Path, inherited: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:

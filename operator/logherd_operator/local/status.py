@@ -7,7 +7,7 @@ from typing import Any
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import Look, Page, look_at
-from logherd_operator.local.processes import is_alive
+from logherd_operator.local.processes import is_alive, lives
 from logherd_operator.local.reasons import place_reason, why_not_served
 from logherd_operator.local.state import GroupState, PlaceState
 
@@ -40,7 +40,7 @@ def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     ]  # fmt: skip
     controllers = [_controller(place, page, look, at) for place, page in pages.items() if place.component != "broker"]
     keeper = state.keeper
-    kept = keeper is not None and is_alive(keeper.pid, keeper.ticks)
+    kept = lives(keeper)
     told = dict(now or {}) if kept else {}
     return {
         "group": state.group,

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.processes import is_alive, started_ticks
-from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.processes import lives, started_ticks
+from logherd_operator.local.state import GroupState, Process
 
 __all__ = ["with_strays"]
 
@@ -22,18 +22,13 @@ _GUARDIAN, _BECOMES_ONE = b"logherd_guardian", b"--guarded"
 def with_strays(state: GroupState, folder: Folder) -> GroupState:
     """The same with the guardians that live at places where none was written down that does. Looks at all processes,
     but for a group of which all places are known."""
-    lacking = {folder.of(each, ".json").resolve(): each for each in state.places if not _is_there(each)}
+    lacking = {folder.of(each, ".json").resolve(): each for each in state.places if not lives(each.guardian)}
     for config, process in _guardians() if lacking else ():
         place = lacking.pop(config, None)
         if place is not None:
             found = replace(place, guardian=process, told=None, started_at=time.time())
             state = state.having(found)
     return state
-
-
-def _is_there(place: PlaceState) -> bool:
-    guardian = place.guardian
-    return guardian is not None and is_alive(guardian.pid, guardian.ticks)
 
 
 def _guardians() -> Iterator[tuple[Path, Process]]:

@@ -22,7 +22,7 @@ from logherd_operator.local.folder import DEFAULT_PARENT, Folder
 from logherd_operator.local.keeping import Keeping, Turn
 from logherd_operator.local.nursery import Nursery
 from logherd_operator.local.places import Places
-from logherd_operator.local.processes import is_alive, start_process, started_ticks
+from logherd_operator.local.processes import is_alive, lives, start_process, started_ticks
 from logherd_operator.local.reasons import why_not_served
 from logherd_operator.local.signals import LetGo, finishing, undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
@@ -158,9 +158,7 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     known = None if known is None else with_strays(known, folder)
     spec, own = group.spec, group.spec.controllers.embedded
     controllers = own.replicas if own is not None else 0
-    running = known is not None and any(
-        each.guardian is not None and is_alive(each.guardian.pid, each.guardian.ticks) for each in known.places
-    )
+    running = known is not None and any(lives(each.guardian) for each in known.places)
     ports = known.ports if known is not None and running else choose_ports(options.host, options.ports)
     host = known.host if known is not None and running else options.host
     addresses = Addresses(host, ports)
