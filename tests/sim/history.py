@@ -160,10 +160,13 @@ class History:
 
     def _flush_some(self) -> None:
         while self.random.random() < 0.8 and (batch := self.store.take_batch()) is not None:
-            if not (batch.start % 3 and batch.write_if_brief()):  # as a follower does, while nothing else is under way
+            brief = bool(batch.start % 3) and batch.write_if_brief()  # as a follower does, while nothing else goes on
+            if not brief:
                 batch.write_and_flush()
             self.store.flushed(batch)
             self.store.advance(batch.end)
+            if brief and batch.start % 5:  # the process may die before
+                batch.note()
             while self._waiting and self._waiting[0][1] < batch.end:
                 key, position, body = self._waiting.pop(0)
                 self.beside.answered[key] = (position, body)

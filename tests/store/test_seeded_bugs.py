@@ -67,9 +67,9 @@ def test_b06_restoring_the_end_of_a_queue_too_low_is_caught(monkeypatch):
 def test_b07_going_on_after_a_failed_flush_is_caught(monkeypatch):
     flush_log = LogWriter._flush_log
 
-    def log_and_go_on(self):
+    def log_and_go_on(self, **how):
         try:
-            flush_log(self)
+            flush_log(self, **how)
         except OSError:
             self.flushed_position = self._written
 

@@ -82,16 +82,20 @@ class Writer(Generic[BatchT]):
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, batch: BatchT, *, here: Callable[[], bool] | None = None) -> None:
+    def submit(
+        self, batch: BatchT, *, here: Callable[[], bool] | None = None, behind: Callable[[], None] | None = None
+    ) -> None:
         """Hand over one batch; returns at once. Raises WriterFailed after a failure or while a batch is in flight.
 
         `here` writes and flushes the batch itself if that is short, and says whether it has. It is called while the
-        disk is quick and no background work is under way; then `on_done` has been called when this returns.
+        disk is quick and no background work is under way; then `on_done` has been called when this returns, and after
+        it `behind`, for what nobody waits for. Its failure is as final as the batch's: `on_done` hears of it, without
+        a batch.
         """
         if self.failure is not None or self.busy:
             raise WriterFailed("the writer takes no batch: " + ("it failed" if self.failure else "one is in flight"))
         self.busy = True
-        if here is None or self._mean_seconds >= QUICK_SECONDS or not self._done_here(batch, here):
+        if here is None or self._mean_seconds >= QUICK_SECONDS or not self._done_here(batch, here, behind):
             self._inbox.put(batch)
 
     def stop(self, timeout_seconds: float) -> bool:
@@ -101,20 +105,29 @@ class Writer(Generic[BatchT]):
             self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
-    def _done_here(self, batch: BatchT, here: Callable[[], bool]) -> bool:
+    def _done_here(self, batch: BatchT, here: Callable[[], bool], behind: Callable[[], None] | None) -> bool:
         if self._background_wanted or not self._at_work.acquire(blocking=False):
             return False
         error: Exception | None = None
         started = monotonic()
-        try:
-            if not here():
-                return False
-        except Exception as failure:  # as on the thread: it is for `on_done`
-            error = failure
+        try:  # all of it while no background work can begin; a batch that follows meanwhile is for the thread
+            try:
+                if not here():
+                    return False
+            except Exception as failure:  # as on the thread: it is for `on_done`
+                error = failure
+            self._done(batch, error, monotonic() - started)
+            if behind is not None and self.failure is None and not self.busy:  # the thread notes what it does itself
+                self._do_behind(behind)
         finally:
             self._at_work.release()
-        self._done(batch, error, monotonic() - started)
         return True
+
+    def _do_behind(self, behind: Callable[[], None]) -> None:
+        try:
+            behind()
+        except Exception as failure:
+            self._done(None, failure, 0.0)
 
     def _run(self) -> None:
         background_due = 0.0
@@ -165,7 +178,6 @@ class Writer(Generic[BatchT]):
     def _done(self, batch: BatchT | None, error: BaseException | None, seconds: float) -> None:
         if batch is not None:
             self.busy = isinstance(error, NotYet)
-            self.seconds.observe(seconds)
             self._mean_seconds += (seconds - self._mean_seconds) / _MEAN_OF_BATCHES
         if isinstance(error, NotYet) and batch is not None:
             self._loop.call_later(_RETRY_SECONDS, self._again, batch)
@@ -173,6 +185,8 @@ class Writer(Generic[BatchT]):
         if error is not None:
             self.failure = error
         self._on_done(batch, error)
+        if batch is not None:
+            self.seconds.observe(seconds)  # somebody waits for what came before
 
     def _again(self, batch: BatchT) -> None:
         if self.failure is None:

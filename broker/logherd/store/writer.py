@@ -85,8 +85,8 @@ def with_descriptor(action: Callable[[], None]) -> Task:
 class CheckpointFile:
     """The open `checkpoint` file and the newest values written to it.
 
-    `record` is a plain write: exact after the process dies. `sync` makes it survive the machine. `committed` is the
-    owner's: a replica's newest committed position, which goes along with whatever is recorded next.
+    `record` is a plain write: what it said is there after the process dies. `sync` makes it survive the machine.
+    `committed` is the owner's: a replica's newest committed position, which goes along with whatever is recorded next.
     """
 
     __slots__ = ("_file", "_synced", "committed", "last_store_timestamp", "synced_to", "value")
@@ -171,10 +171,19 @@ class WriteBatch:
     def write_if_brief(self) -> bool:
         """The same if nothing but these few bytes has to be written and flushed for it; False: nothing was done.
 
-        Also for another thread than the writer's, while that one does nothing. What else is due stays its work.
+        Also for another thread than the writer's, while that one does nothing. What else is due stays its work; `note`
+        is to follow, once whoever waits for the batch has heard of it, and before that thread does anything.
         """
         self.done = self._writer.write_if_brief(self)
         return self.done
+
+    def note(self) -> None:
+        """Say in the checkpoint's file how far the log is flushed. A process that dies before leaves it one batch
+        behind, which costs nothing: what was written stands in the log, and is looked for there.
+
+        Raises: StoreStopped.
+        """
+        self._writer.note_flush()
 
 
 @dataclass(slots=True)
@@ -253,10 +262,18 @@ class LogWriter:
             return False
         self._in_order(batch)
         try:
-            self._put(batch)
+            self._put(batch, noted=False)
         except OSError as error:
             self._fail(error)
         return True
+
+    def note_flush(self) -> None:
+        """See WriteBatch.note."""
+        if self.checkpoint.value.flushed != self.flushed_position:
+            self.guarded(self._note_flush)
+
+    def _note_flush(self) -> None:
+        self.checkpoint.record(self.checkpoint.value, flushed=self.flushed_position)
 
     def _in_order(self, batch: WriteBatch) -> None:
         if batch.start != self._written:
@@ -268,7 +285,7 @@ class LogWriter:
             self._take_share()
         self._catch_up()
 
-    def _put(self, batch: WriteBatch) -> None:
+    def _put(self, batch: WriteBatch, *, noted: bool = True) -> None:
         segment = batch.segment
         segment.make_durable(f"{self._directory}/commitlog")
         unflushed = batch.end - self.flushed_position
@@ -284,7 +301,7 @@ class LogWriter:
         self._written = batch.end
         self.checkpoint.last_store_timestamp = batch.store_timestamp
         if not later:
-            self._flush_log()
+            self._flush_log(noted=noted)
 
     def _widen(self, window: int) -> None:
         """More is written at once than the options allow, for a leader with others took a longer record: a recovery has
@@ -307,13 +324,14 @@ class LogWriter:
         self.checkpoint.record(replace(self.checkpoint.value, loose=0))
         self.checkpoint.sync()
 
-    def _flush_log(self) -> None:
+    def _flush_log(self, *, noted: bool = True) -> None:
         for segment in self._unflushed:
             segment.file.flush()
         self._unflushed.clear()
         self._flush_bytes_mean += (self._written - self.flushed_position - self._flush_bytes_mean) // _MEAN_OF_FLUSHES
         self.flushed_position = self._written
-        self.checkpoint.record(self.checkpoint.value, flushed=self._written)
+        if noted:
+            self._note_flush()
 
     def background_work(self) -> bool:
         """Do one small step of what waits. Blocks for a few ms at most. True if more could be done at once.

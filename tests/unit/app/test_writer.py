@@ -284,6 +284,63 @@ async def test_a_failure_in_the_callers_thread_ends_writing_for_good(monkeypatch
         assert writer.failure is failure
 
 
+async def test_what_nobody_waits_for_comes_behind_the_batchs_end_and_before_any_background_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        count, seen = len(quick.done), list[tuple[int, bool]]()
+
+        def behind() -> None:
+            seen.append((len(quick.done) - count, writer._at_work.locked()))
+
+        writer.submit(quick.batch(), here=lambda: True, behind=behind)
+        assert seen == [(1, True)]
+        assert not writer._at_work.locked()
+        await quick.put(writer, quick.batch(), here=False)
+        writer.submit(quick.batch(), here=lambda: False, behind=behind)  # the thread does that itself
+        async with asyncio.timeout(10):
+            while writer.busy:
+                await asyncio.sleep(0)
+        assert len(seen) == 1
+
+
+async def test_nothing_is_done_behind_a_batch_that_is_followed_by_one_of_the_thread_or_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        next_one = quick.batch()
+        monkeypatch.setattr(writer, "_on_done", lambda b, e: (quick.done.append((b, e)), follow(e)))
+
+        def follow(error: BaseException | None) -> None:
+            if error is None and quick.done[-1][0] is not next_one:
+                writer.submit(next_one)
+
+        writer.submit(quick.batch(), here=lambda: True, behind=lambda: pytest.fail("at the same time as the thread"))
+        async with asyncio.timeout(10):
+            while writer.busy:
+                await asyncio.sleep(0)
+        assert quick.done[-1] == (next_one, None)
+
+        def fail() -> bool:
+            raise OSError(5, "Input/output error")
+
+        writer.submit(quick.batch(), here=fail, behind=lambda: pytest.fail("after a failure"))
+        assert writer.failure is not None
+
+
+async def test_what_fails_behind_a_batch_ends_writing_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with quick_writer(monkeypatch) as (quick, writer):
+        batch, failure = quick.batch(), OSError(5, "Input/output error")
+
+        def fail() -> None:
+            raise failure
+
+        writer.submit(batch, here=lambda: True, behind=fail)
+        assert quick.done[-2:] == [(batch, None), (None, failure)]
+        with pytest.raises(WriterFailed):
+            writer.submit(quick.batch())
+
+
 async def test_background_work_gets_its_turn_while_the_caller_never_stops_to_do_batches_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -54,6 +54,36 @@ def test_it_is_as_durable_as_what_the_writer_thread_wrote() -> None:
     assert again.end_position == batch.end
 
 
+def test_how_far_it_is_flushed_is_noted_when_that_is_asked_for_and_lost_without_harm_before() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    for _ in range(2):
+        append(store, body=b"x" * 100)
+        batch, before = taken(store), len(disk.trace)
+        assert batch.write_if_brief()
+        assert not any("checkpoint" in path for _, path in disk.trace[before:])
+        store.flushed(batch)
+        again = MessageStore.open(
+            ROOT, replace(OPTIONS, replicated=True), disk.crash(Random(1), power=False), clock=SimClock()
+        )
+        assert again.end_position == batch.end
+        batch.note()
+        assert [kind for kind, path in disk.trace[before:] if "checkpoint" in path] == ["write"]
+        batch.note()
+        assert len([path for _, path in disk.trace[before:] if "checkpoint" in path]) == 1
+
+
+def test_what_the_writer_thread_wrote_needs_no_note() -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    append(store)
+    batch = taken(store)
+    batch.write_and_flush()
+    before = len(disk.trace)
+    batch.note()
+    assert len(disk.trace) == before
+
+
 def test_many_bytes_are_not_brief() -> None:
     disk = SimDisk()
     store = opened(disk)

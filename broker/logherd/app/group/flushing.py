@@ -53,6 +53,11 @@ class _Batch:
         """The same in the loop's thread, for a small piece alone; False: nothing was done."""
         return self.promise is None and self.piece is not None and self.piece.write_if_brief()
 
+    def note(self) -> None:
+        """See WriteBatch.note; of what was written here."""
+        if self.piece is not None:
+            self.piece.note()
+
 
 @dataclass(slots=True)
 class _Tokens:
@@ -138,7 +143,7 @@ class Flushing:
         piece = self._log.take_batch()
         if promise is not None or piece is not None:
             batch = _Batch(self._file, promise, piece)
-            self._writer.submit(batch, here=batch.write_if_brief if here else None)
+            self._writer.submit(batch, here=batch.write_if_brief if here else None, behind=batch.note)
         if self._writer.failure is None:  # what was written here may have failed
             self._tell()
 
@@ -160,10 +165,11 @@ class Flushing:
         if self._promise is None:
             self._tokens.promise = None
         if batch.piece is not None:
-            self.flushes.bytes.observe(batch.piece.end - batch.piece.start)
             token = self._log.flushed(batch.piece)
             self._tokens.reached = token or self._tokens.reached
         self._tell()
+        if batch.piece is not None:  # behind what somebody waits for
+            self.flushes.bytes.observe(batch.piece.end - batch.piece.start)
         more = self._log.untaken or self._tokens.reached > self._tokens.told
         if self._promise is not None or (more and not self._hold()):
             self.submit()

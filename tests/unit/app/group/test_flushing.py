@@ -58,6 +58,9 @@ class Piece:
             self.disk.did(f"log {self.number} here")
         return self.disk.brief
 
+    def note(self) -> None:
+        self.disk.did(f"noted {self.number}")
+
 
 class FakeLog:
     """As `ReplicaStore`: a token is given back with the piece that was taken after it was noted."""
@@ -371,7 +374,7 @@ async def test_what_is_done_here_is_told_and_acknowledged_before_submit_returns(
         bench.log.appended = 1
         bench.flushing.want(Output(flush=1, held=(message(1),)))
         bench.flushing.submit(here=True)
-        assert bench.disk.happened == ["log 1 here", "sent 1", "token 1"]
+        assert bench.disk.happened == ["log 1 here", "sent 1", "token 1", "noted 1"]
 
 
 @pytest.mark.usefixtures("quick")
