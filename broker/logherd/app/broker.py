@@ -182,7 +182,8 @@ class Broker:
             )  # fmt: skip
         return GroupEngine.open(
             options, address=place.identity.address, store_host=place.store_host, clock=clock,
-            cached_files=cached_files, keeper=keeper, on_commit=self._committed, on_failure=on_failure,
+            cached_files=cached_files, keeper=keeper, on_answer=self._answer, on_commit=self._committed,
+            on_failure=on_failure,
         )  # fmt: skip
 
     def _name_service(self, listening: socket.socket | None, connections: int) -> EmbeddedNames | ExternalNames:
@@ -280,10 +281,16 @@ class Broker:
         servers, largest = (self._server, *self._names.servers.values()), options.store.message_bytes_max
         relimit(servers, options.limits, body_bytes_max=largest)
 
-    def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
+    def _answer(self, position: int) -> None:
+        """Release what waits for a position up to this one."""
         answers = self._forwarding.answers
         if answers.any and (isinstance(self._engine, Engine) or self._engine.may_answer()):
-            answers.release(committed_position)
+            answers.release(position)
+            if self._server is not None:
+                self._server.write()
+
+    def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
+        self._answer(committed_position)
         self._services.committed(touched)
         if self._slaves is not None:
             self._slaves.committed()

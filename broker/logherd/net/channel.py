@@ -231,11 +231,19 @@ class Channel(asyncio.Protocol):
     # ---- called by the hub
 
     def flush(self) -> None:
-        """Write what was collected, in one call; close if the peer lets too much pile up; read on if there is room."""
+        """Write what was collected, and read on if there is room."""
         self._dirty = False
+        if self.write() and self._reading.paused:
+            self.resume()
+
+    def write(self) -> bool:
+        """Write what was collected, in one call; close if the peer lets too much pile up. Whether it goes on.
+
+        Whatever was read waits as before, so this may be called where no request can be taken.
+        """
         transport = self._transport
         if transport is None or self._ending:
-            return
+            return False
         outbox, traffic = self._outbox, self._traffic
         if outbox.size:
             size = outbox.size
@@ -250,9 +258,8 @@ class Channel(asyncio.Protocol):
                 self.count_unsent()
                 if traffic.unsent > self._flow.unsent_bytes_max:
                     self._abort("answers are not read", unsent=traffic.unsent)
-                    return
-        if self._reading.paused:
-            self.resume()
+                    return False
+        return True
 
     def count_unsent(self) -> None:
         """Tell the budget how much of what we wrote is still in this process."""

@@ -79,6 +79,11 @@ class Hub:
             self.defer(self.flush)
         self._dirty.append(session)
 
+    def write(self) -> None:
+        """Write what was collected so far; all else that `flush` does waits for the end of the pass."""
+        for session in self._dirty:
+            session.write()
+
     def flush(self) -> None:
         """Write what was collected in this pass, once per connection, and go on reading where that made room."""
         dirty, self._dirty = self._dirty, []

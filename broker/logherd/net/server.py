@@ -214,6 +214,10 @@ class Server:
     def _make_session(self) -> NetSession:
         return NetSession(self._hub)
 
+    def write(self) -> None:
+        """Write what was answered so far, which else happens at the end of this pass. Nothing is read on here."""
+        self._hub.write()
+
     def _sweep(self) -> None:
         self._timer = self._loop.call_later(self._hub.limits.patience.sweep_seconds, self._sweep)
         self._hub.sweep(self._loop.time())

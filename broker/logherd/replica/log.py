@@ -261,6 +261,10 @@ class ReplicaStore:
     def _epoch_before(self, position: int) -> int:
         return self._history.epoch_at(Position(position))
 
+    def readable_to(self, position: Position) -> int:
+        """How far `advance` to this position would make the log readable."""
+        return self.store.readable_to(position)
+
     def advance(self, position: Position) -> list[QueueLog]:
         """The group has committed the log up to here; the queues that have new messages."""
         return self.store.advance(position)

@@ -67,10 +67,9 @@ class MessageStore:
 
     @staticmethod
     def open(directory: Path, options: StoreOptions, files: Files, *, clock: Clock) -> "MessageStore":
-        """Lock and recover the store in `directory`, which is made if it does not exist.
+        """Lock and recover the store in `directory`, which is made if it does not exist. Blocks for as long as the part
+        of the log since the last checkpoint takes to read; `recovery` says what was found, dropped and rebuilt.
 
-        Blocks for as long as the part of the log since the last checkpoint takes to read; what was found, dropped and
-        rebuilt is in `recovery`.
         Raises: StoreInUse; StoreDamaged or StoreVersionError (nothing was changed then); StoreFull if there is no room
         for the first segment; OSError from the disk.
         """
@@ -142,8 +141,7 @@ class MessageStore:
     ) -> tuple[int, int, int]:  # fmt: skip
         """`append` for the path that nearly all messages take: arguments by position, `sys_flag` without transaction
         bits. `sole_key` is the value of UNIQ_KEY where the caller knows that `properties` have neither
-        TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes).
-        """
+        TAGS nor KEYS, else None. Returns (queue offset, position, size in bytes)."""
         log = self._log
         if self._writer.failure is not None or self._writer.free_bytes < self._admission.least_free_bytes:
             self._refuse(reserve=reserve)
@@ -239,6 +237,10 @@ class MessageStore:
         batch.parts = _NO_PARTS  # read from the file from now on
         if batch.kept > batch.start:
             self._uncommitted.landed.append(batch)
+
+    def readable_to(self, position: int) -> int:
+        """What `advance` to this position would make of `committed_position`."""
+        return max(self._uncommitted.landed_to(position), self.committed_position)
 
     def advance(self, position: int) -> list[QueueLog]:
         """Make readable, in whole batches, what was flushed up to `position`. The queues that have new messages."""
@@ -344,8 +346,7 @@ class MessageStore:
         return self._log.untaken
 
     def background_work(self) -> bool:
-        """One small step of zeroing ahead, derived files, checkpoint, deletions. Writer thread only. True if more could
-        be done at once. See LogWriter.background_work."""
+        """See LogWriter.background_work; writer thread only."""
         return self._writer.background_work()
 
     def read(
@@ -481,8 +482,7 @@ class MessageStore:
 
     def close(self) -> None:
         """Write what is derived, mark the store as closed in order and let go of it. Blocks; the writer thread has
-        ended. What is not written is dropped: nobody was told that it is stored. Raises: StoreStopped if the disk fails
-        at that; it is let go of all the same, and the next opening recovers it."""
+        ended, and what is not written is dropped. Raises: StoreStopped if the disk fails; it is let go of, too."""
         writer = self._writer
         try:
             if writer.failure is None:

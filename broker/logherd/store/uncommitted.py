@@ -52,6 +52,15 @@ class Uncommitted:
         batch.taken = batch.done = True
         self.landed.append(batch)
 
+    def landed_to(self, position: int) -> int:
+        """The end of what is flushed, in whole batches, up to `position`; 0 if that is none."""
+        reached = 0
+        for batch in self.landed:
+            if batch.kept > position:
+                break
+            reached = batch.kept
+        return reached
+
     def doom(self, queue: QueueLog, position: int) -> None:
         """Take a queue out of the table; its files stay until the log is committed up to `position`."""
         self._derived.table.take_out(queue)

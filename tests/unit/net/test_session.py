@@ -63,6 +63,35 @@ def test_all_answers_of_a_pass_leave_in_one_write() -> None:
     assert [(frame.opaque, frame.flag) for frame in transport.frames()] == [(1, 1), (2, 1), (3, 1)]
 
 
+def test_what_is_written_within_a_pass_leaves_once_and_nothing_is_read_on_before_its_end() -> None:
+    bench = Bench(flow(running_max=2))
+    session, transport = bench.connect()
+    session.data_received(request(1) + request(2) + request(3))
+    assert len(bench.handler.frames) == 2
+    for frame in list(bench.handler.frames):
+        session.send_answer(frame, answer_to(frame))
+    bench.hub.write()
+    assert [frame.opaque for frame in transport.frames()] == [1, 2]
+    assert (len(transport.writes), len(bench.handler.frames)) == (1, 2)
+    bench.end_pass()
+    assert (len(transport.writes), len(bench.handler.frames)) == (1, 3)
+    bench.hub.write()
+    assert len(transport.writes) == 1
+
+
+def test_who_does_not_read_is_cut_above_the_limit_also_within_a_pass() -> None:
+    bench = Bench(flow(unsent_bytes_max=1000))
+    session, transport = bench.connect()
+    transport.stuck = True
+    session.data_received(request(1) + request(2))
+    for frame in list(bench.handler.frames):
+        session.send_answer(frame, answer_to(frame, body=b"x" * 100_000))
+    bench.hub.write()
+    assert transport.aborted
+    bench.end_pass()
+    assert len(transport.writes) == 1
+
+
 def test_reply_echoes_opaque_and_encoding_and_carries_its_parts() -> None:
     bench = Bench()
     session, transport = bench.connect()

@@ -70,6 +70,21 @@ def test_a_follower_of_runs_of_any_size_has_the_same_log_and_the_same_queues(lea
     assert raw(follower) == raw(leader), "from the files it reads the same as from memory"
 
 
+def test_what_would_be_readable_is_known_before_it_is(leader):
+    ends = [0]
+    for _ in range(4):
+        append(leader)
+        written(leader)
+        ends.append(leader.end_position)
+    append(leader)  # not flushed
+    for position in range(ends[0], leader.end_position + 1, 7):
+        told = leader.readable_to(position)
+        assert told == max(end for end in ends if end <= position)
+        leader.advance(position)
+        assert leader.committed_position == leader.readable_to(0) == told
+    assert leader.readable_to(leader.end_position) == ends[-1]
+
+
 def test_a_run_ends_with_a_segment_and_never_waits_for_the_disk(leader):
     while leader.end_position < 8192:
         append(leader, body=b"x" * 300)

@@ -67,6 +67,7 @@ _HAND_OVER_SECONDS = 10.0
 class _Owner(NamedTuple):
     """What the broker around it wants to hear."""
 
+    on_answer: Callable[[int], None]
     on_commit: Callable[[list[QueueLog], int], None]
     on_failure: Callable[[], None]
 
@@ -84,8 +85,8 @@ class GroupEngine:
 
     def __init__(
         self, options: BrokerOptions, store: MessageStore, kept: Kept, *, address: str,
-        store_host: bytes, clock: Clock, keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None],
-        on_failure: Callable[[], None],
+        store_host: bytes, clock: Clock, keeper: LeaseKeeper, on_answer: Callable[[int], None],
+        on_commit: Callable[[list[QueueLog], int], None], on_failure: Callable[[], None],
     ) -> None:  # fmt: skip
         self.store = store
         self._options = options
@@ -106,7 +107,7 @@ class GroupEngine:
         giving = Giving(_FILES, options.data_dir, store, made.mode, base=lambda: made.log.epochs.base)
         made.log.on_damage = giving.damages.withheld
         self._links = GroupLinks(self.replica, options.replication, store, options.store.segment_bytes, giving)
-        self._owner = _Owner(on_commit, on_failure)
+        self._owner = _Owner(on_answer, on_commit, on_failure)
         self._failure: BrokerFailed | None = None
         self.segments_deleted = 0
         self._drained = asyncio.Event()
@@ -114,7 +115,8 @@ class GroupEngine:
     @staticmethod
     def open(
         options: BrokerOptions, *, address: str, store_host: bytes, clock: Clock, cached_files: int,
-        keeper: LeaseKeeper, on_commit: Callable[[list[QueueLog], int], None], on_failure: Callable[[], None],
+        keeper: LeaseKeeper, on_answer: Callable[[int], None], on_commit: Callable[[list[QueueLog], int], None],
+        on_failure: Callable[[], None],
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
 
@@ -133,7 +135,7 @@ class GroupEngine:
                 _log.warning("the machine went down before all of this store was flushed", flush=options.flush)
             return GroupEngine(
                 options, store, Kept(file, unflushed), address=address, store_host=store_host, clock=clock,
-                keeper=keeper, on_commit=on_commit, on_failure=on_failure,
+                keeper=keeper, on_answer=on_answer, on_commit=on_commit, on_failure=on_failure,
             )  # fmt: skip
         except BaseException:
             store.close()
@@ -295,6 +297,10 @@ class GroupEngine:
     def unfinished(self) -> bool:
         """See Duties."""
         return self.metadata.unfinished
+
+    def answer(self, position: int) -> None:
+        """See Duties."""
+        self._owner.on_answer(position)
 
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """See Duties: what is derived first, then whoever waits."""

@@ -48,6 +48,10 @@ class Duties(Protocol):
     def take(self, event: Event) -> bool:
         """Something has changed. True: the log was appended to."""
 
+    def answer(self, position: int) -> None:
+        """What is below `position` is committed, and is readable before anything else is asked: whoever waits for that
+        alone may be told now."""
+
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """Everything below `position` is committed here; these queues have new messages."""
 
@@ -212,7 +216,7 @@ class Replica:
         try:
             if not self.disk.promises and self._held():
                 return
-            if self.failure is None:
+            if self.failure is None and self.mode.machine.leads is not None:
                 self._duties.before_batch()
                 if self.log.end != self._reached.end:
                     self.step(Appended())
@@ -293,6 +297,9 @@ class Replica:
         """Tell the store, and who waits for it, how far the log is committed."""
         position, self._reached.committed = self._reached.committed, None
         if position is not None:
+            if self.mode.machine.leads is not None:
+                # A sender waits for its answer, and nobody for what is derived from its message in the same callback.
+                self._duties.answer(self.log.readable_to(position))
             self._duties.committed(self.log.advance(position), position)
 
     def _learn(self) -> None:

@@ -71,7 +71,8 @@ def engine_of(
 ) -> GroupEngine:  # fmt: skip
     return GroupEngine.open(
         replace(options_of(root, segment=segment, **replication), flush=flush), address="a:1", store_host=HOST,
-        clock=SystemClock(), cached_files=8, keeper=Unguarded(), on_commit=lambda *_: None, on_failure=lambda: None,
+        clock=SystemClock(), cached_files=8, keeper=Unguarded(), on_answer=lambda _: None,
+        on_commit=lambda *_: None, on_failure=lambda: None,
     )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from logherd.net.connection import Connection, connect
 from logherd.replica import ReplicaStore
 from logherd.service.forwarding.roles import Leading
 from logherd.settings.load import load_broker_options
-from logherd.store import QueueLog
 from unit.app.forwarding.rig import eventually, send_frame
 from unit.app.group.test_engine import LEASE_MS, granted
 
@@ -56,15 +55,15 @@ async def test_r1_what_is_committed_just_before_the_lease_is_over_is_not_answere
         await eventually(lambda: engine.leadership.current == Leading(1))
         client = await client_of(broker)
         assert (await client.call(send_frame(b"before"), seconds=10)).code == 0
-        asleep_ms, advance = 0, ReplicaStore.advance
+        asleep_ms, readable_to = 0, ReplicaStore.readable_to
 
-        def sleeps(log: ReplicaStore, position: Position) -> list[QueueLog]:
+        def sleeps(log: ReplicaStore, position: Position) -> int:
             """The machine has committed; the process goes on after its lease."""
             nonlocal asleep_ms
             asleep_ms = 2 * LEASE_MS
-            return advance(log, position)
+            return readable_to(log, position)
 
-        monkeypatch.setattr(ReplicaStore, "advance", sleeps)
+        monkeypatch.setattr(ReplicaStore, "readable_to", sleeps)
         for module in (replica_module, standing_module):
             monkeypatch.setattr(module, "boot_ms", lambda: boot_ms() + asleep_ms)
         answer = await client.call(send_frame(b"after"), seconds=10)
