@@ -41,7 +41,7 @@ test: $(READY) ## Everything that CI checks: lint, types, imports, unit, style, 
 ##@ Parts
 
 .PHONY: fmt lint types imports unit compat system e2e spark chaos sim failover
-.PHONY: bench bench-raft bench-heartbeats bench-replicated bench-beside bench-spark bench-up
+.PHONY: bench bench-raft bench-heartbeats bench-raft-inside bench-replicated bench-beside bench-spark bench-up
 fmt: $(READY) ## Format the code and sort imports
 	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
 	@$(BIN)/ruff format $(SOURCES)
@@ -102,6 +102,10 @@ bench: $(READY) ## LogHerd and RocketMQ in turn under one load; takes minutes (A
 bench-raft: $(READY) ## The Raft log beside etcd, three nodes each; takes three minutes (ARGS=--quick: one)
 	@tools/need go
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.raft_log $(ARGS)
+
+bench-raft-inside: $(READY) ## The Raft log beside SOFAJRaft, from inside the leader; takes three minutes (ARGS=--quick: one)
+	@tools/need jdk maven
+	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.raft_inside $(ARGS)
 
 bench-heartbeats: $(READY) ## Ten thousand brokers at one controller quorum; takes a minute
 	@PYTHONPATH=.:broker:tests $(BIN)/python -m bench.heartbeats $(ARGS)

@@ -19,6 +19,7 @@ from secrets import randbits
 from struct import Struct
 from typing import cast
 
+from bench.inside_load import InsideLoad, Wanted
 from bench.node_protocol import (
     ANSWER,
     CAS,
@@ -31,6 +32,7 @@ from bench.node_protocol import (
     PUT,
     REFUSED,
     REQUEST_BYTES_MAX,
+    RUN,
     STATUS,
     UNKNOWN,
 )
@@ -168,6 +170,12 @@ class _Connection(asyncio.Protocol):
             self._propose(body, partial(self._decided, number))
         elif operation == GET:
             self._service.node.read(partial(self._readable, number, body[OPERATION.size :]))
+        elif operation == RUN:
+            wanted = Wanted(**json.loads(body[OPERATION.size :]))
+            InsideLoad(
+                self._service.node, asyncio.get_running_loop(), wanted,
+                lambda figures: self._answer(number, OK, json.dumps(figures).encode()),
+            )  # fmt: skip
         elif operation == STATUS:
             self._answer(number, OK, self._service.status())
         else:

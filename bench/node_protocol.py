@@ -5,6 +5,7 @@
 
 Big-endian; `length` counts what follows it. Answers may come in any order. What follows `number` in a put or a
 compare-and-set is also the body of its record in the log. For CAS the value is: expected length u32 | expected | new.
+RUN has no key; its value says in JSON which load the member is to propose to itself, and the answer what came of it.
 """
 
 from collections.abc import Callable
@@ -12,10 +13,10 @@ from struct import Struct
 
 __all__ = [
     "ANSWER", "CAS", "FAILED", "GET", "HEAD", "MISSING", "OK", "OPERATION", "PUT", "REFUSED", "REQUEST_BYTES_MAX",
-    "STATUS", "UNKNOWN", "read_answer", "write_request",
+    "RUN", "STATUS", "UNKNOWN", "read_answer", "write_request",
 ]  # fmt: skip
 
-PUT, GET, CAS, STATUS = 1, 2, 3, 4
+PUT, GET, CAS, STATUS, RUN = 1, 2, 3, 4, 5
 OK, MISSING, FAILED, REFUSED, UNKNOWN = 0, 1, 2, 3, 4
 """FAILED: a compare-and-set met another value. UNKNOWN: it may have been done, or may yet be."""
 

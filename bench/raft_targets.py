@@ -1,4 +1,5 @@
-"""Three-node groups to measure: etcd 3.6.5, and the Raft log of LogHerd under a small node. Loopback, one disk."""
+"""Three-node groups to measure: etcd 3.6.5, SOFAJRaft 1.3.14, and the Raft log of LogHerd under a small node. Loopback,
+one disk."""
 # ruff: noqa: E402 - the processes are started by the code of tests/compat, which is not installed anywhere
 
 import json
@@ -11,21 +12,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from bench.node_protocol import STATUS, read_answer, write_request
+from bench.node_protocol import RUN, STATUS, read_answer, write_request
+from bench.targets import bench_classes
 
 from compat.processes import Process, free_port, until
-from compat.toolchain import build_go
+from compat.toolchain import build_go, find_tool
 
-__all__ = ["KINDS", "Group", "load_program", "running_group"]
+__all__ = ["INSIDE_KINDS", "KINDS", "Group", "load_program", "run_inside", "running_group"]
 
 KINDS = ("etcd", "node")
+INSIDE_KINDS = ("sofajraft", "node")
+"""Those that take proposals from inside their leader."""
 GO = Path(__file__).parent / "go"
 NAMES = ("a", "b", "c")
-SECONDS_TO_LEAD = 30
+SECONDS_TO_LEAD = 90
+"""Three Java machines that start on two busy cores take half a minute."""
+_JRAFT_HEAP = "1g"
+_RUN_SECONDS_MAX = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,10 @@ def running_group(kind: str, directory: Path, *, profile: Path | None = None) ->
     """Three members on empty directories, with a leader; ended behind the block. `profile` concerns LogHerd only."""
     directory.mkdir(parents=True)
     with ExitStack() as stack:
-        starts = _etcd_commands(directory) if kind == "etcd" else _node_commands(directory, profile)
+        if kind == "node":
+            starts = _node_commands(directory, profile)
+        else:
+            starts = _etcd_commands(directory) if kind == "etcd" else _jraft_commands(directory)
         processes = [
             stack.enter_context(Process(command, log=directory / f"{name}.out", environment={"PYTHONPATH": str(ROOT)}))
             for name, (command, _) in zip(NAMES, starts, strict=True)
@@ -59,7 +70,7 @@ def running_group(kind: str, directory: Path, *, profile: Path | None = None) ->
 
 def _leader_of(kind: str, ports: Sequence[int], processes: Sequence[Process]) -> int:
     """The client port of the member that leads and serves."""
-    leads = _etcd_leads if kind == "etcd" else _node_leads
+    leads = {"etcd": _etcd_leads, "sofajraft": _jraft_leads, "node": _node_leads}[kind]
     found: list[int] = []
 
     def seen() -> bool:
@@ -71,6 +82,47 @@ def _leader_of(kind: str, ports: Sequence[int], processes: Sequence[Process]) ->
     except TimeoutError as late:
         raise RuntimeError("\n".join([str(late), *(process.tail() for process in processes)])) from None
     return found[0]
+
+
+def run_inside(group: Group, wanted: dict[str, int]) -> dict[str, Any]:
+    """Have the leader propose to itself: `window` proposals of `size` bytes at a time, for `warmupMs` and `measureMs`.
+    Blocks until that is done. Raises: OSError, struct.error or ValueError if the leader ends meanwhile."""
+    port = int(group.leader.rpartition(":")[2])
+    if group.kind == "sofajraft":
+        return _ask_jraft(port, {"what": "run", **wanted}, timeout=_RUN_SECONDS_MAX)
+    with socket.create_connection(("127.0.0.1", port), timeout=_RUN_SECONDS_MAX) as link:
+        link.sendall(write_request(1, RUN, b"", json.dumps(wanted).encode()))
+        figures: dict[str, Any] = json.loads(read_answer(link.recv)[2])
+    return figures
+
+
+def _ask_jraft(port: int, question: dict[str, object], *, timeout: float) -> dict[str, Any]:
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as link:
+        link.sendall(json.dumps(question).encode() + b"\n")
+        with link.makefile() as lines:
+            answer: dict[str, Any] = json.loads(lines.readline())
+    return answer
+
+
+def _jraft_commands(directory: Path) -> list[tuple[list[str], int]]:
+    """The library's own settings, but for the heap: it flushes each run of entries, as it comes."""
+    places = [(free_port(), free_port()) for _ in NAMES]
+    peers = ",".join(f"127.0.0.1:{peer}" for _, peer in places)
+    java = [
+        find_tool("java"), f"-Xms{_JRAFT_HEAP}", f"-Xmx{_JRAFT_HEAP}", f"-Duser.home={directory}",
+        f"-Djava.io.tmpdir={directory}", "-cp", bench_classes(), "dev.logherd.bench.RaftPeer",
+    ]  # fmt: skip
+    return [
+        ([*java, f"127.0.0.1:{peer}", peers, str(directory / name), str(port)], port)
+        for name, (port, peer) in zip(NAMES, places, strict=True)
+    ]
+
+
+def _jraft_leads(port: int) -> bool:
+    try:
+        return bool(_ask_jraft(port, {"what": "leads"}, timeout=1)["leads"])
+    except (OSError, ValueError):
+        return False
 
 
 def _etcd_commands(directory: Path) -> list[tuple[list[str], int]]:
