@@ -2,7 +2,7 @@
 
 from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report, RoleView
-from logherd.controller.values import Registration
+from logherd.controller.values import BrokerId, Registration
 from logherd.group.ground import Ground
 from logherd.model.names import Epoch
 
@@ -21,6 +21,9 @@ class Liaison:
         self._known = (ground.epoch, 0)
         """The latest epoch, and version of the in-sync set in it, that anybody has told."""
         self._known_at = ground.now
+        self._numbers: dict[BrokerId, Registration] = {}
+        """The latest process of each broker, as far as it was known when that was noted last."""
+        self._numbers_at = ground.now
 
     @property
     def registered(self) -> bool:
@@ -50,8 +53,12 @@ class Liaison:
             self.speak()
 
     def registered_as(self, registration: Registration) -> None:
-        """The controllers have given this process a number; 0: they have forgotten it."""
+        """The controllers have given this process a number; 0: they have forgotten it, and maybe those of others, which
+        they give anew then. Whose number counts they tell with the next lease."""
         self._ground.standing.register(registration)
+        if not registration:
+            self._ground.standing.processes.clear()
+            self._numbers.clear()
         self._named_at = self._ground.now
         self.speak()
 
@@ -61,15 +68,24 @@ class Liaison:
         known = (ground.epoch, view.version if view is not None and view.epoch == ground.epoch else 0)
         if known > self._known:
             self._known, self._known_at = known, ground.now
+        if ground.standing.processes != self._numbers:
+            self._numbers, self._numbers_at = dict(ground.standing.processes), ground.now
 
     def is_forgotten(self, view: RoleView, sent: int) -> bool:
         """Whether the controllers have lost what they decided: they answer with less than was known here when they were
-        asked. Who answers with a view was confirmed as the quorum's leader since, so it is not merely behind."""
-        return sent > self._known_at and (view.epoch, view.version) < self._known
+        asked. Who answers with a view was confirmed as the quorum's leader since, so it is not merely behind. The set
+        may be the same, and the numbers of its processes given anew: the real ones would pass for former ones."""
+        if sent > self._known_at and (view.epoch, view.version) < self._known:
+            return True
+        if sent <= self._numbers_at:
+            return False
+        told = zip(view.members, view.processes, strict=True)
+        return any(process < self._numbers.get(member, 0) for member, process in told)
 
     def begin_again(self) -> None:
         """What the controllers say from now on is the latest, but for the epoch."""
         self._ground.standing.forget()
+        self._numbers.clear()
         self._known, self._known_at = (self._ground.epoch, 0), self._ground.now
 
     def about_earlier_name(self, sent: int) -> bool:

@@ -129,6 +129,17 @@ def remember(stage: Stage, image: bytes, *, recoveries: int = 0) -> None:
     stage.desk.office = Office(stage.desk.machine, LeaseTerms(), options, stage.now)
 
 
+def hand_over(stage: Stage, to: Node) -> None:
+    """An operator's order."""
+    stage.desk.submit(
+        PlanTransfer(
+            group=KEY, expected_epoch=stage.desk.group.epoch, broker_id=BrokerId(to.id),
+            registration=stage.registration(to), request=f"to {to.id}",
+        ),
+        stage.now,
+    )  # fmt: skip
+
+
 def test_r20_a_group_is_led_again_when_the_controllers_have_forgotten_the_set_that_its_leader_goes_by() -> None:
     """They grant the lease with an older set; the leader cannot go by that, and must not hold the lease for ever."""
     stage, leader, (one, other) = settled()
@@ -208,16 +219,75 @@ def test_r20_numbers_that_the_controllers_have_forgotten_and_give_anew_are_belie
     stage.run(10_000)
     assert sorted(stage.registration(each) for each in (one, other)) == [4, 5]
     assert stage.registration(other) == 4
-    stage.desk.submit(
-        PlanTransfer(
-            group=KEY, expected_epoch=stage.desk.group.epoch, broker_id=BrokerId(leader.id),
-            registration=stage.registration(leader), request="back",
-        ),
-        stage.now,
-    )  # fmt: skip
+    hand_over(stage, leader)
     stage.run(5_000)
     assert stage.leader is leader
     assert stage.desk.group.sync.members == (1, 2, 3)
+
+
+def test_r20_who_was_away_until_others_led_again_believes_the_numbers_that_were_given_anew() -> None:
+    """It hears of no earlier epoch than it knows: only that it is not registered shows that something was forgotten."""
+    stage, leader, (one, other) = settled()
+    image = stage.desk.machine.save()
+    one = stage.restart(one)
+    stage.run(100)
+    other = stage.restart(other)
+    stage.run(1_000)
+    stage.isolate(one)
+    stage.run(3_000)
+    remember(stage, image)
+    stage.run(8_000)
+    again = stage.leader
+    assert again in (leader, other)
+    stage.heal()
+    stage.run(3_000)
+    assert [stage.registration(each) for each in (one, other)] == [5, 4]
+    assert stage.desk.group.sync.members == (1, 2, 3)
+    hand_over(stage, one)
+    stage.run(5_000)
+    assert stage.leader is one
+    assert stage.desk.group.sync.members == (1, 2, 3)
+
+
+def test_r20_a_leader_believes_numbers_that_were_given_anew_though_the_set_is_the_one_that_it_knows() -> None:
+    stage, _, (one, other) = settled()
+    image = stage.desk.machine.save()
+    version = stage.desk.group.sync.version
+    one = stage.restart(one)
+    stage.run(100)
+    other = stage.restart(other)
+    stage.run(1_000)
+    assert [stage.registration(each) for each in (one, other)] == [4, 5]
+    assert stage.desk.group.sync.version == version
+    stage.desk.deaf.add(one.id)
+    remember(stage, image)
+    stage.run(1_000)
+    stage.heal()
+    stage.run(10_000)
+    assert [stage.registration(each) for each in (one, other)] == [5, 4]
+    assert stage.leader is not None
+    assert stage.desk.group.sync.members == (1, 2, 3)
+
+
+def test_a_number_that_was_met_while_the_controllers_were_asked_is_not_taken_for_forgotten() -> None:
+    """They were asked before the process had registered."""
+    stage, leader, (one, _) = settled()
+    known = leader.core.ground.standing.view
+    assert known is not None
+    sent = stage.now
+    stage.run(1)
+    processes = tuple(
+        Registration(9) if member == one.id else process
+        for member, process in zip(known.members, known.processes, strict=True)
+    )
+    leader.feed(Heard(Withheld(replace(known, processes=processes), None), stage.now))
+    leader.feed(Heard(Withheld(known, None), sent))
+    assert leader.core.leading is not None
+    leader.feed(Heard(Withheld(known, None), stage.now))
+    assert leader.core.leading is not None
+    stage.run(1)
+    leader.feed(Heard(Withheld(known, None), stage.now))
+    assert leader.core.leading is None
 
 
 def test_r20_whoever_has_promised_an_epoch_that_the_controllers_have_forgotten_tells_them_of_it() -> None:
