@@ -4,12 +4,14 @@ Source: controller-ha R10 (in-sync first, then eligible; longest log; priority),
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from logherd.controller.reports import Seen
+from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 
-__all__ = ["absent_members", "best_of", "choose", "founders", "longest", "unfit"]
+__all__ = ["Better", "absent_members", "best_of", "better", "choose", "founders", "longest", "unfit"]
 
 SeenOf = Callable[[Replica], Seen | None]
 """The fresh report of a replica's latest process, if there is one."""
@@ -59,6 +61,35 @@ def choose(group: Group, seen_of: SeenOf) -> Replica | None:
     if found is None and (tenure is None or tenure.ended):
         found = best_of(group, members, seen_of)
     return found or best_of(group, group.sync.eligible, seen_of) or _best_doubted(group, seen_of)
+
+
+class Better(NamedTuple):
+    """Who should lead in place of a master that leads, once that has been so for a while, and why, in a word."""
+
+    replica: Replica
+    patience_ms: int
+    why: str
+
+
+def better(group: Group, seen_of: SeenOf, options: OfficeOptions) -> Better | None:
+    """Whom a master should hand over to, if there is a reason: it has no space and refuses every message, and so many
+    others of the set have space as must be in sync (fewer: a full disk is no reason to resign, and what is kept free is
+    not for messages, H4); or the preferred broker could lead.
+    """
+    master = group.master
+    seen = seen_of(master) if master is not None else None
+    if master is None:
+        return None
+    if seen is not None and not seen.report.space:
+        others = [each for each in map(group.replica, group.sync.members) if each is not None and each != master]
+        fit = [each.broker_id for each in others if unfit(each, seen_of(each)) is None]
+        found = best_of(group, fit, seen_of) if len(fit) >= group.rules.min_in_sync else None
+        return Better(found, options.relieve_after_ms, "relieve by") if found is not None else None
+    wanted = group.rules.preferred
+    if wanted is None or wanted == master.broker_id or wanted not in group.sync.members or not options.prefer_after_ms:
+        return None
+    found = best_of(group, [wanted], seen_of)
+    return Better(found, options.prefer_after_ms, "prefer") if found is not None else None
 
 
 def _best_doubted(group: Group, seen_of: SeenOf) -> Replica | None:

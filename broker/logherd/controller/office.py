@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from logherd.controller.agenda import Agenda
-from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders, longest
+from logherd.controller.choosing import SeenOf, absent_members, best_of, better, choose, founders, longest
 from logherd.controller.commands import (
     CancelTransfer,
     Command,
@@ -105,6 +105,7 @@ class Office:
             or not before.stands
             or report.address != replica.address
             or report.resigned != before.report.resigned
+            or report.space != before.report.space
         )
         if changed or not self.leads(group, now):
             self._agenda.hasten(report.group, now)
@@ -359,25 +360,18 @@ class Office:
             if fit and self._lasting(group, f"transfer {request}", now) < self.options.transfer_ms:
                 return None, retry
             return CancelTransfer(group=group.key, expected_epoch=group.epoch, request=request), retry
-        patience, over = self.options.prefer_after_ms, self.over_at(group)
-        wanted = self._preferred(group, now) if patience > 0 else None
-        if wanted is None:
+        over, found = self.over_at(group), better(group, self.seen_in(group, now), self.options)
+        if found is None:
             self._phase.pop(group.key, None)
             return None, over
-        if self._lasting(group, "preferring", now) < patience:
+        if self._lasting(group, found.why, now) < found.patience_ms:
             return None, min(over, now + self._options.idle_ms)
         self._phase.pop(group.key)
+        wanted = found.replica
         return PlanTransfer(
             group=group.key, expected_epoch=group.epoch, broker_id=wanted.broker_id, registration=wanted.registration,
-            request=f"prefer {wanted.broker_id} after epoch {group.epoch} at {now - self._began}",
+            request=f"{found.why} {wanted.broker_id} after epoch {group.epoch} at {now - self._began}",
         ), retry  # fmt: skip
-
-    def _preferred(self, group: Group, now: int) -> Replica | None:
-        """The preferred broker, if it could lead and does not."""
-        wanted = group.rules.preferred
-        if wanted is None or group.master is None or group.master.broker_id == wanted:
-            return None
-        return best_of(group, [wanted], self.seen_in(group, now)) if wanted in group.sync.members else None
 
     def _succeed(self, group: Group, now: int) -> tuple[Command | None, int]:
         """Nobody holds a lease: elect, unless somebody better may report in a moment."""

@@ -49,6 +49,9 @@ class OfficeOptions:
     """How long a planned transfer may take before the master goes on."""
     prefer_after_ms: int = 0
     """How long the preferred broker must have been in sync before it is given the leadership; 0: never by itself."""
+    relieve_after_ms: int = 10_000
+    """How long a master must have had no space before it hands over to who has (H4): retention may be about to delete,
+    and brokers that share a disk do not all look at once."""
     bootstrap_ms: int = 0
     """After this time a new group with empty logs is founded by fewer brokers than configured; 0: never."""
     retry_ms: int = 100
@@ -68,6 +71,7 @@ class OfficeOptions:
             gather_ms=settings.get("gatherMs", self.gather_ms),
             transfer_ms=settings.get("transferMs", self.transfer_ms),
             prefer_after_ms=settings.get("preferAfterMs", self.prefer_after_ms),
+            relieve_after_ms=self.relieve_after_ms,
             bootstrap_ms=settings.get("bootstrapMs", self.bootstrap_ms),
             retry_ms=self.retry_ms,
             idle_ms=self.idle_ms,

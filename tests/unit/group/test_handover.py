@@ -1,5 +1,7 @@
 """R2, R10, R21: planned switches, orderly stops, broken stores."""
 
+import pytest
+
 from logherd.controller.commands import PlanTransfer, Release
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Drain, Health, Tick
@@ -181,6 +183,31 @@ def test_a_full_disk_is_no_reason_to_let_go() -> None:
     assert leader.core.closed(stage.now) is Closed.NO_SPACE
     stage.run(5_000)
     assert leader.serves is not None
+
+
+def test_h4_a_leader_whose_disk_stays_full_hands_over_to_who_has_everything_and_space() -> None:
+    stage, leader, others = settled()
+    end = leader.append()
+    leader.feed(Health(space=False))
+    while not leader.heard(Fenced):
+        stage.run(10)
+        assert stage.now < 30_000
+    again = stage.run_until_served(500)
+    assert again in others
+    assert again.committed >= end
+    stage.run(20_000)
+    assert stage.leader is again
+    assert stage.desk.group.sync.members == (1, 2, 3)
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_h4_a_leader_whose_disk_is_full_leads_on_while_too_few_have_space(more: int) -> None:
+    stage, leader, others = settled()
+    for node in (leader, *others[:more]):
+        node.feed(Health(space=False))
+    stage.run(30_000)
+    assert stage.leader is leader
+    assert not leader.heard(Draining)
 
 
 def test_who_has_no_room_for_a_barrier_is_not_elected() -> None:

@@ -1,6 +1,6 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, unfit
+from logherd.controller.choosing import absent_members, best_of, better, choose, founders, longest, unfit
 from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
@@ -43,9 +43,12 @@ def _led(group: Group, office: Office, now: int) -> str:
         return ""
     if office.serving(group, now) is None:
         return _unserved(group, master, office, now)
-    if office.seen(master, group.key, now) is None:
+    seen = office.seen(master, group.key, now)
+    if seen is None:
         wait = max(office.over_at(group) - now, 0)
         return f"Broker {master.broker_id} leads and does not report; its lease may run for {wait} ms more."
+    if not seen.report.space:
+        return _full(group, master, office, now)
     if len(group.sync.members) < rules.min_in_sync:
         return (
             f"Writes wait: {_ids(group.sync.members)} in sync, of at least {rules.min_in_sync}; another broker must "
@@ -61,6 +64,14 @@ def _led(group: Group, office: Office, now: int) -> str:
     if preferred is not None and preferred != master.broker_id:
         return f"Broker {preferred} is preferred and does not lead."
     return NOTHING_PENDING
+
+
+def _full(group: Group, master: Replica, office: Office, now: int) -> str:
+    found = better(group, office.seen_in(group, now), office.options)
+    refused = f"Messages are refused: the disk of broker {master.broker_id}, which leads, is at its reserve"
+    if found is None:
+        return f"{refused}, and fewer others than {group.rules.min_in_sync} are in sync and have space."
+    return f"{refused}; broker {found.replica.broker_id} leads once that has been so for {found.patience_ms} ms."
 
 
 def _unserved(group: Group, master: Replica, office: Office, now: int) -> str:

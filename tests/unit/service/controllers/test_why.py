@@ -41,6 +41,16 @@ def test_a_hand_over_of_a_leader_whose_lease_is_over_is_told_no_more() -> None:
     assert said(desk).startswith("Nobody can be elected without loss: ")
 
 
+def test_of_a_leader_whose_disk_is_full_it_is_said_who_leads_instead() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.beat(1, space=False)
+    full = "Messages are refused: the disk of broker 1, which leads, is at its reserve"
+    assert said(desk) == f"{full}; broker 2 leads once that has been so for 10000 ms."
+    desk.beat(3, space=False)
+    assert said(desk) == f"{full}, and fewer others than 2 are in sync and have space."
+
+
 def test_of_the_doubted_it_is_said_what_keeps_each_of_them_from_leading() -> None:
     desk = Desk()
     desk.found(1, 2, 3, master=1)
