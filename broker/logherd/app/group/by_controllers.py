@@ -124,9 +124,11 @@ class ByControllers:
                     self._endpoint.granted(answer, sent)
                 host.step(Heard(answer, sent))
             case Joined():
+                before = self.machine.identity
                 host.step(Registered(answer.registration))
                 self._keeper.registered()
-                host.join(f"registered anew as {answer.registration}")
+                if self.machine.identity != before:  # who has to wait asks again, and is answered as often
+                    host.join(f"registered anew as {answer.registration}")
             case SetChanged():
                 if isinstance(question, AlterSyncSet):
                     host.step(SetAnswered(question.request, answer.members, answer.version))
