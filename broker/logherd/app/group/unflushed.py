@@ -6,6 +6,8 @@ is there while records may be in the machine's cache alone: from before the firs
 until an orderly stop has flushed everything. `cache` names that cache: this start of the machine, and this mount of the
 directory. A process that finds the same cache has lost nothing, however the one before ended; any other may have, and
 must not count for what it acknowledged earlier (R11) until the controllers have let it in anew.
+
+While it is not there unflushed.json.spare is its room: a broker that was stopped in order starts on a full disk, too.
 """
 
 import ctypes
@@ -19,7 +21,7 @@ from logherd.app.clock import boot_id
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.store.files import Files
 from logherd.store.state_file import StateFileError, read_state
-from logherd.store.whole_file import replace_file
+from logherd.store.whole_file import SPARE, replace_in_spare
 
 __all__ = ["Unflushed"]
 
@@ -59,8 +61,7 @@ class Unflushed:
             if flush == "async" and found == here:
                 files.sync_dir(directory)  # written once, for a later process may find a disk without a free block
             elif flush == "async":
-                content = msgspec.json.encode(_Content(format=_FORMAT, cache=here))
-                replace_file(files, directory, _NAME, (content,))
+                replace_in_spare(files, directory, _NAME, msgspec.json.encode(_Content(format=_FORMAT, cache=here)))
             elif found is not None:
                 _forget(files, directory)
         return Unflushed(files, directory, trusted)
@@ -74,7 +75,7 @@ class Unflushed:
 def _forget(files: Files, directory: str) -> None:
     path = f"{directory}/{_NAME}"
     if files.size(path) is not None:
-        files.unlink(path)
+        files.rename(path, path + SPARE)
         files.sync_dir(directory)
 
 

@@ -9,6 +9,8 @@ import pytest
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.unflushed import Unflushed
 from logherd.store.files_os import OsFiles
+from sim.disk import SimDisk
+from unit.store.helpers import ROOT
 
 CACHE, OTHER = "boot-1 27", "boot-2 27"
 
@@ -71,6 +73,23 @@ def test_a_process_that_follows_a_crashed_one_needs_no_free_block(
     monkeypatch.setattr(os, "posix_fallocate", full)
     assert opened(tmp_path).trusted
     assert there(tmp_path)
+
+
+def test_a_process_that_follows_an_orderly_stop_needs_no_free_block() -> None:
+    disk = SimDisk()
+    disk.make_directory(str(ROOT))
+
+    def process() -> Unflushed:
+        return Unflushed.open(disk, str(ROOT), flush="async", cache=CACHE)
+
+    process().end(accounted=True)
+    disk.capacity = disk.used()
+    for _ in range(3):
+        found = process()
+        assert found.trusted
+        assert disk.size(f"{ROOT}/unflushed.json") is not None
+        found.end(accounted=True)
+        assert disk.size(f"{ROOT}/unflushed.json") is None
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
