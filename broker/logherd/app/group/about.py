@@ -38,7 +38,8 @@ class RolesShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
     """`address`: where clients reach this broker. `election_ms`: how long it waits for a leader at least; 0 where there
-    are no elections, and in releases that do not tell. `begun`: in mode static, whether anything is in its log."""
+    are no elections, and in releases that do not tell. `begun`: in mode static, whether anything is in its log; `end`:
+    epoch and position at which that ends, committed or not, told by releases that know of it."""
 
     mode: str
     address: str
@@ -46,6 +47,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     election_ms: int = 0
     roles: RolesShape | None = None
     begun: bool = False
+    end: tuple[int, int] | None = None
 
 
 def encode_about(about: About) -> str:

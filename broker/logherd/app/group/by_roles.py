@@ -144,7 +144,7 @@ class ByRoles:
         self._host = host
         host.step(Registered(self._registration))
         table = self.recorded.table
-        if self._alone or (self._empty and table.leader == self.seat.broker_id):
+        if self._alone or self._unsure or (self._empty and table.leader == self.seat.broker_id):
             self._first = self._first_table()
             self._begin()
         else:
@@ -163,8 +163,17 @@ class ByRoles:
         unsure = self._empty or not self.seat.trusted
         return table.leader == self.seat.broker_id and table.copies == 1 and unsure
 
+    @property
+    def _unsure(self) -> bool:
+        """Whether this broker leads by its table and may have lost what the others still have that sends waited for."""
+        table, held = self.recorded.table, self.seat.trusted or self._roles.complete or self._empty
+        return table.leader == self.seat.broker_id and table.copies > 1 and not held
+
     def _first_table(self) -> FirstTable:
-        return FirstTable(self._others, until=boot_ms() + self.machine.ground.options.bound_ms)
+        table, until = self.recorded.table, boot_ms() + self.machine.ground.options.bound_ms
+        if self._unsure:
+            return FirstTable(table.synchronous, until=None if table.everybody else until)
+        return FirstTable(self._others, until=until)
 
     def _begin(self) -> None:
         """Lead, once nothing speaks against it."""
@@ -235,9 +244,10 @@ class ByRoles:
 
     def greet(self) -> Greeting:
         """See Mode."""
+        end = self._log.epochs.point_at(self._log.end)
         about = About(
             mode=self.name, address=self.seat.address, learner=self.seat.learner, roles=shape_of(self.recorded),
-            begun=not self._empty,
+            begun=not self._empty, end=(end.epoch, end.position),
         )  # fmt: skip
         return Greeting(about=encode_about(about))
 
@@ -255,6 +265,7 @@ class ByRoles:
             return
         try:
             self._compare(process.broker_id, theirs, begun=about.begun)
+            self._compare_end(process.broker_id, about.end)
             self._begin()
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
@@ -280,6 +291,11 @@ class ByRoles:
             _log.error("two tables of one number", ours=str(ours.table), theirs=str(theirs.table), replica=broker_id)
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:
             self._roles.record(theirs)
+
+    def _compare_end(self, broker_id: BrokerId, end: tuple[int, int] | None) -> None:
+        if self._first is not None and self._unsure and end is not None:
+            theirs = Point(Epoch(end[0]), Position(end[1]))
+            self._first.compared(broker_id, ahead=self._log.epochs.refutes(theirs, self._log.end))
 
     def _is_near(self, number: int) -> bool:
         """Whether a group that has come to where this broker is can be at this table. It would be kept for good."""

@@ -1,14 +1,18 @@
-"""Who is to lead, and may lack what others have, hears them first: with nothing in its store, or, where nobody is
-awaited, with one whose machine went down before everything was flushed.
+"""Who is to lead, and may lack what others have, hears them first: with nothing in its store, or with one whose machine
+went down before everything was flushed.
 
     waits --all others have said where they are, and none has other roles--------------------------> leads, if it can
       |-----its time is over, and none that was heard has other roles------------------------------> leads, if it can
-      '-----a replica with something in its log has other roles, and this one has nothing----------> takes those
+      |-----a replica with something in its log has other roles, and this one has nothing----------> takes those
+      '-----a replica that sends wait for has more of the log, and it is known that some is lost---> until a promotion
 
 Settings can be edited after a group has begun, and a broker with a new disk goes by what they say then. Asynchronous,
 it would lead beside the group's leader, under the same number of the table, and clients could be sent to its empty log.
 Where its table is the group's, it would acknowledge messages until a follower had told it what it lacks; whether it
 lacks something the machine knows from what those said before (static_core.py).
+
+Where sends wait for followers, those have what this one has lost. They may not know yet that it was acknowledged, and
+would cut it: so where their logs end decides, and all of them are waited for if all are needed for an acknowledgement.
 """
 
 from collections.abc import Iterable
@@ -21,15 +25,20 @@ __all__ = ["FirstTable"]
 class FirstTable:
     """Invariant: while somebody is known to have other roles under the same number, nobody leads by either's."""
 
-    def __init__(self, others: Iterable[BrokerId], *, until: int) -> None:
-        """`until`: when it waits no longer for those who say nothing, in milliseconds of `boot_ms`."""
+    def __init__(self, others: Iterable[BrokerId], *, until: int | None) -> None:
+        """`until`: when it waits no longer for those who say nothing, in milliseconds of `boot_ms`; None: never."""
         self._silent = {*others}
         self._until = until
         self._differing: set[BrokerId] = set()
+        self._ahead: set[BrokerId] = set()
 
     def heard(self, broker_id: BrokerId, *, agrees: bool) -> None:
         """A replica has told its table."""
         (self._differing.discard if agrees else self._differing.add)(broker_id)
+
+    def compared(self, broker_id: BrokerId, *, ahead: bool) -> None:
+        """A replica has told where its log ends: whether that is not here."""
+        (self._ahead.add if ahead else self._ahead.discard)(broker_id)
 
     def greeted(self, broker_id: BrokerId) -> None:
         """A replica has said up to where it knows the log to be committed, and the machine has heard it."""
@@ -37,12 +46,20 @@ class FirstTable:
 
     def settled(self, now: int) -> bool:
         """Whether the machine may be told who leads."""
-        return not self._differing and (not self._silent or now >= self._until)
+        over = self._until is not None and now >= self._until
+        return not self._differing and not self._ahead and (not self._silent or over)
 
     @property
     def obstacle(self) -> str:
         """Why not, however long it waits; empty if only its time has not come."""
-        if not self._differing:
-            return ""
-        named = ", ".join(f"broker {each}" for each in sorted(self._differing))
-        return f"other roles of the same number are known at {named}: replication.static differs, or two were promoted"
+        if self._differing:
+            named = f"other roles of the same number are known at {_named(self._differing)}"
+            return f"{named}: replication.static differs, or two were promoted"
+        if self._ahead:
+            lost = "its machine went down before everything was flushed"
+            return f"{lost}, and more is at {_named(self._ahead)}: promote that"
+        return ""
+
+
+def _named(brokers: Iterable[BrokerId]) -> str:
+    return ", ".join(f"broker {each}" for each in sorted(brokers))

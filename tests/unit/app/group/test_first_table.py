@@ -6,7 +6,7 @@ import pytest
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group import by_roles
-from logherd.app.group.about import About, shape_of
+from logherd.app.group.about import About, decode_about, shape_of
 from logherd.app.group.by_roles import ByRoles, first_roles
 from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
@@ -61,8 +61,11 @@ def started(stand: Stand, options: ReplicationOptions = LEADS, *, trusted: bool 
     return mode
 
 
-def told(stand: Stand, mode: ByRoles, by: int, recorded: Recorded, *, begun: bool = False) -> None:
-    about = About(mode="static", address="b:1", roles=shape_of(recorded), begun=begun)
+def told(
+    stand: Stand, mode: ByRoles, by: int, recorded: Recorded, *, begun: bool = False,
+    end: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    about = About(mode="static", address="b:1", roles=shape_of(recorded), begun=begun, end=end)
     mode.heard(stand.hello(f"{by}.0000000000000001", about))
 
 
@@ -193,12 +196,12 @@ def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(cloc
 
 
 @pytest.mark.parametrize(("options", "trusted", "at_once"), [
-    (LEADS, True, True), (LEADS, False, False), (AWAITS, False, True), (FOLLOWS, False, True),
+    (LEADS, True, True), (LEADS, False, False), (AWAITS, True, True), (AWAITS, False, False), (FOLLOWS, False, True),
 ])  # fmt: skip
-def test_whose_machine_went_down_before_all_was_flushed_hears_the_others_if_it_waits_for_nobody(
+def test_a_leader_whose_machine_went_down_before_all_was_flushed_hears_the_others(
     clock: Clock, options: ReplicationOptions, *, trusted: bool, at_once: bool
 ) -> None:
-    """They may have what it lost. Who waits for others hears of it before anything is acknowledged."""
+    """They may have what it lost."""
     stand = Stand("static")
     append(stand.store)
     flush(stand.store)
@@ -207,6 +210,67 @@ def test_whose_machine_went_down_before_all_was_flushed_hears_the_others_if_it_w
     for other in (1, 3):
         greeted(mode, other)
     assert assigned(stand) == [mode.recorded.table]
+
+
+def lost_its_end(options: ReplicationOptions = AWAITS) -> tuple[Stand, ByRoles]:
+    """A leader whose machine went down before all was flushed."""
+    stand = Stand("static")
+    append(stand.store)
+    flush(stand.store)
+    return stand, started(stand, options, trusted=False)
+
+
+def test_h7_who_may_have_lost_what_was_acknowledged_does_not_lead_whoever_has_it(clock: Clock) -> None:
+    """That one may not know yet that it was acknowledged, and would cut it."""
+    stand, mode = lost_its_end()
+    ours = stand.log.epochs.point_at(stand.log.end)
+    told(stand, mode, 1, mode.recorded, end=(ours.epoch, ours.position + 1))
+    greeted(mode, 1)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == []
+    assert mode.obstacle == (
+        "its machine went down before everything was flushed, and more is at broker 1: promote that"
+    )
+    told(stand, mode, 1, mode.recorded, end=(ours.epoch, ours.position))
+    assert assigned(stand) == [mode.recorded.table]
+
+
+@pytest.mark.parametrize("end", [None, (0, 0)], ids=["of a former release", "who has less"])
+def test_who_may_have_lost_something_leads_if_nobody_has_it(clock: Clock, end: tuple[int, int] | None) -> None:
+    stand, mode = lost_its_end()
+    told(stand, mode, 1, mode.recorded, end=end)
+    assert assigned(stand) == []
+    greeted(mode, 1)
+    assert assigned(stand) == [mode.recorded.table]
+
+
+@pytest.mark.parametrize(("copies", "leads"), [(3, False), (2, True)])
+def test_who_may_have_lost_something_waits_for_all_that_have_everything(
+    clock: Clock, copies: int, *, leads: bool
+) -> None:
+    """Without one of them nothing is acknowledged anyway; where fewer are needed it may be gone for good."""
+    stand, mode = lost_its_end(options_of("static", static={"leader": 2, "synchronous": [1, 3], "copies": copies}))
+    told(stand, mode, 1, mode.recorded, end=(0, 0))
+    greeted(mode, 1)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert (assigned(stand) == [mode.recorded.table]) is leads
+
+
+def test_who_may_have_lost_something_leads_by_an_order_that_accepts_it(clock: Clock) -> None:
+    stand, mode = lost_its_end()
+    told(stand, mode, 1, mode.recorded, end=(7, 1 << 40))
+    mode.enforce(found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2, forgiven=2)))
+    assert stand.steps[-1] == Assigned(mode.recorded.table)
+
+
+def test_a_replica_says_where_its_log_ends() -> None:
+    stand = Stand("static")
+    append(stand.store)
+    about = decode_about(started(stand).greet().about)
+    assert about is not None
+    assert about.end == (0, stand.log.end)
 
 
 def test_nobody_is_waited_for_who_knows_an_earlier_table_and_is_gone(clock: Clock) -> None:
