@@ -20,6 +20,7 @@ from logherd_operator.local.nursery import Adopted, Nursery
 from logherd_operator.local.processes import is_alive, lives, signal_process, start_process, started_ticks
 from logherd_operator.local.signals import undivided
 from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.words import was_killed
 from logherd_operator.observed.slots import Component
 from logherd_operator.spec.errors import SpecError
 
@@ -237,6 +238,7 @@ class Places:
 
     def _stop_all(self, places: list[PlaceState], seconds: float) -> Iterator[Ended]:
         said = {each.name: child_of(each, self._folder) for each in places}
+        begins = {each.name: self._log_size(each) for each in places}
         asked = {each.name for each in places if self._stop_guardian(each)}
         patience = time.monotonic() + max(seconds, 0)
         for place in places:
@@ -253,8 +255,9 @@ class Places:
             if signal_process(guardian.pid, guardian.ticks, signal.SIGKILL):
                 yield Ended(place.name, pid, "killed")
                 _await_end([guardian, *([child] if child is not None else [])])
-            else:
-                yield Ended(place.name, pid, "stopped")
+            else:  # by itself; but its patience may be shorter than ours
+                killed = was_killed(self._folder.of(place, ".log"), begins[place.name])
+                yield Ended(place.name, pid, "killed" if killed else "stopped")
         self._reap()
 
     def _stop_guardian(self, place: PlaceState) -> bool:

@@ -1,9 +1,10 @@
-"""Why a place does not serve, from the end of its log: what its process said last and what its guardian makes of it."""
+"""Why a place does not serve, from the end of its log: what its process said last and what its guardian makes of it;
+and whether that had to kill it."""
 
 import re
 from pathlib import Path
 
-__all__ = ["cannot_start", "last_words"]
+__all__ = ["cannot_start", "last_words", "was_killed"]
 
 _TAIL_BYTES = 16_384
 _TAIL_LINES = 5
@@ -32,6 +33,12 @@ def cannot_start(log: Path, begin: int) -> str:
 def last_words(log: Path, begin: int) -> str:
     """The last sentence that was said for people; "" if there is none."""
     return _sentence(_lines(log, begin))
+
+
+def was_killed(log: Path, begin: int) -> bool:
+    """Did the guardian kill its process since the log was `begin` bytes long? False where nobody could write that."""
+    marks = [(line, _GUARDIAN.match(line)) for line in _lines(log, begin)]
+    return any(mark is not None and line.startswith("killed", mark.end()) for line, mark in marks)
 
 
 def _sentence(lines: list[str]) -> str:

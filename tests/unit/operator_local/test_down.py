@@ -1,8 +1,10 @@
 """`logherd down` and the keeper: it is asked, then killed, and not waited for without end."""
 
 import errno
+import os
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,3 +118,28 @@ def test_what_runs_on_a_disk_that_became_read_only_is_stopped(tmp_path: Path, mo
         finally:
             sleeper.kill()
     assert sleeper.returncode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("heeds", "outcome"), [("DFL", "stopped"), ("IGN", "killed")])
+def test_a_process_that_its_guardian_had_to_kill_was_killed(tmp_path: Path, heeds: str, outcome: str) -> None:
+    """It waits less long than `logherd down` does."""
+    log = tmp_path / "broker-1.log"
+    log.write_text("logherd-guardian: killed: lease over and not released, epoch=1\n")  # long ago
+    child = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_{heeds}); print(1, flush=True); signal.pause()"
+    patience = "0" if heeds == "IGN" else "30"
+    command = [sys.executable, "-m", "logherd_guardian", "--stop-seconds", patience, "--listen", "127.0.0.1:0", "--"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (
+        log.open("ab") as output,
+        subprocess.Popen(
+            [*command, sys.executable, "-c", child], stdout=subprocess.PIPE, stderr=output, env=env
+        ) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()
+        guardian = Process(process.pid, started_ticks(process.pid) or 0)
+        place = PlaceState(component="broker", ordinal=0, revision="r", guardian=guardian)
+        state = replace(STATE, keeper=None, brokers=1, places=(place,))
+        folder = Folder(tmp_path)
+        folder.write(state)
+        assert [each.outcome for each in down.bring_down(folder, state, seconds=30)] == [outcome]
