@@ -11,7 +11,7 @@ from typing import Any
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.admin import ask
 from logherd_operator.local.folder import Folder
-from logherd_operator.local.processes import child_ticks, is_alive
+from logherd_operator.local.processes import child_ticks, is_alive, lives
 from logherd_operator.local.state import GroupState, PlaceState, Process
 from logherd_operator.local.words import cannot_start, last_words
 from logherd_operator.observed.brokers import group_of_brokers
@@ -26,11 +26,14 @@ Document = Mapping[str, Any]
 TOLD_SECONDS = 60.0
 """From the word that a process is to end so that another one begins to its kill, by the keeper."""
 _HTTP_OK, _HTTP_NOT_FOUND = 200, 404
+_PIDS_END = 1 << 22
+"""Linux gives no process this number, or a higher one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What stands at a place: the process behind the guardian, and its status page; None if there is none."""
+    """What stands at a place: the process that serves behind the guardian, and the status page of that or of one that
+    does not serve, as while it heals its store; None if there is none."""
 
     child: Process | None
     status: Document | None
@@ -75,9 +78,14 @@ def child_of(place: PlaceState, folder: Folder) -> Process | None:
         pid, guardian = int(told["pid"]), int(told["guardian"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    # Of an earlier life the file says a pid that may be anybody's by now. Ours is a child of its guardian, and younger.
-    ticks = child_ticks(pid, guardian) if guardian == place.guardian.pid else None
-    return None if ticks is None or ticks < place.guardian.ticks else Process(pid, ticks)
+    return _child(pid, place.guardian) if guardian == place.guardian.pid else None
+
+
+def _child(pid: int, guardian: Process) -> Process | None:
+    """That process, if it is the guardian's. Of an earlier life one is told a pid that may be anybody's by now; ours is
+    a child of its guardian, and younger."""
+    ticks = child_ticks(pid, guardian.pid) if 0 < pid < _PIDS_END else None
+    return None if ticks is None or ticks < guardian.ticks else Process(pid, ticks)
 
 
 def _admin(place: PlaceState, addresses: Addresses) -> str:
@@ -87,10 +95,14 @@ def _admin(place: PlaceState, addresses: Addresses) -> str:
 
 
 def _page(place: PlaceState, folder: Folder, admin: str) -> Page:
-    child = child_of(place, folder)
-    answer = None if child is None else ask(admin, "/status")
-    known = answer is not None and answer[0] == _HTTP_OK and child is not None and answer[1].get("pid") == child.pid
-    return Page(child, answer[1] if known and answer is not None else None)
+    """Who heals its store answers, but serves nobody, and is in no file."""
+    child, guardian = child_of(place, folder), place.guardian
+    answer = ask(admin, "/status") if child is not None or lives(guardian) else None
+    if answer is None or answer[0] != _HTTP_OK or guardian is None:
+        return Page(child, None)
+    pid = answer[1].get("pid")
+    ours = isinstance(pid, int) and (pid == child.pid if child is not None else _child(pid, guardian) is not None)
+    return Page(child, answer[1] if ours else None)
 
 
 def _leading(state: GroupState, pages: tuple[Page, ...], addresses: Addresses) -> str | None:

@@ -1,0 +1,63 @@
+"""Who is asked how he stands, and who is believed."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from logherd_operator.local.addresses import Ports
+from logherd_operator.local.folder import Folder
+from logherd_operator.local.look import look_at
+from logherd_operator.local.processes import started_ticks
+from logherd_operator.local.state import GroupState, PlaceState, Process
+from logherd_operator.local.status import document_of
+
+PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
+FAULT = "its log is damaged and is being mended"
+HEALING = {
+    "brokerId": 1, "role": "healing", "epoch": 0, "endPosition": 7, "committedPosition": 7, "ready": False,
+    "fault": FAULT,
+}  # fmt: skip
+
+
+def of_one(guardian: int) -> GroupState:
+    """A group of one broker, whose guardian is that process."""
+    place = PlaceState(
+        component="broker", ordinal=0, revision="r", guardian=Process(guardian, started_ticks(guardian) or 0)
+    )  # fmt: skip
+    return GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", brokers=1, places=(place,))
+
+
+def test_a_broker_that_heals_its_store_is_seen_though_it_serves_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has written no file that says who serves; what stands there is of the life before."""
+    folder = Folder(tmp_path)
+    folder.write_document("broker-1.ready", {"pid": 1 << 22, "guardian": os.getpid()})
+    with subprocess.Popen(["sleep", "600"]) as process:
+        monkeypatch.setattr("logherd_operator.local.look.ask", lambda *_: (200, HEALING | {"pid": process.pid}))
+        look = look_at(of_one(os.getpid()), folder)
+        process.kill()
+    (broker,) = document_of(look, None)["brokers"]
+    assert (broker["role"], broker["pid"], broker["ready"], broker["why"]) == ("healing", process.pid, False, FAULT)
+    assert [slot.report.fault for slot in look.observed.brokers if slot.report is not None] == [FAULT]
+
+
+@pytest.mark.parametrize("pid", [1, 0, -1, 10**300, "1", None])
+def test_who_answers_and_is_not_the_guardians_child_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: object
+) -> None:
+    """As another program that has taken the port meanwhile."""
+    monkeypatch.setattr("logherd_operator.local.look.ask", lambda *_: (200, HEALING | {"pid": pid}))
+    look = look_at(of_one(os.getpid()), Folder(tmp_path))
+    (broker,) = document_of(look, None)["brokers"]
+    assert (broker["role"], broker["pid"]) == ("unknown", None)
+    assert [slot.report for slot in look.observed.brokers] == [None]
+
+
+def test_where_no_guardian_lives_nobody_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    monkeypatch.setattr("logherd_operator.local.look.ask", lambda *given: asked.append(given))
+    look_at(of_one(1 << 22), Folder(tmp_path))
+    assert asked == []
