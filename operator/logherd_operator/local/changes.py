@@ -48,6 +48,14 @@ class GroupFile:
         """What stands in it could not be taken over now."""
         self._seen = None
 
+    def overtaken(self) -> bool:
+        """Was it saved once more while it was read? That may have been half of it, so it is read again."""
+        mark = self._mark()
+        if mark is None or mark == self._seen:
+            return False
+        self._seen = None
+        return True
+
     def _mark(self) -> tuple[int, int, int] | None:
         try:
             found = self.path.stat()

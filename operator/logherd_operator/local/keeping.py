@@ -142,8 +142,11 @@ class Keeping:
             )  # fmt: skip
             check_settings(files, self._folder, source=source)
         except SpecError as error:
-            self.fault = str(error)
-            self._telling.say(f"{error}\nthe group goes on as before; save the file again when it is right")
+            if not self._file.overtaken():
+                self.fault = str(error)
+                self._telling.say(f"{error}\nthe group goes on as before; save the file again when it is right")
+            return
+        if self._file.overtaken():
             return
         self.fault = None
         generation = self._places.state.generation + 1

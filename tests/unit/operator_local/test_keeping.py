@@ -14,6 +14,7 @@ from logherd_operator.local.folder import Folder
 from logherd_operator.local.keeping import Keeping
 from logherd_operator.local.places import Places
 from logherd_operator.local.state import GroupState
+from logherd_operator.spec.group import BrokerGroup
 
 TEXT = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\nspec: {replicas: %d}\n"
 PORTS = Ports(name_service=20_000, broker=21_000, admin=21_002)
@@ -66,6 +67,35 @@ def test_a_change_that_no_process_could_check_is_read_again(tmp_path: Path, monk
         keeping._read_again()
     assert keeping._file.saved()
     assert keeping.fault is None, "nothing is wrong with it"
+
+
+@pytest.mark.parametrize("half", [TEXT % 1 + "# more\n", "kind: Broker"], ids=["right by itself", "wrong"])
+def test_a_file_that_is_still_being_written_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: str
+) -> None:
+    """What a program writes in several pieces may be a group after each, and another one than is meant."""
+    path, folder = tmp_path / "group.yaml", Folder(tmp_path)
+    path.write_text(TEXT % 5)
+    said = list[str]()
+    state = GroupState(group="orders", host="127.0.0.1", ports=PORTS, file=str(path), brokers=0, controllers=0)
+    keeping = Keeping(read_group(path), GroupFile(path), Places(folder, state), folder, said.append)
+
+    def meanwhile(read: Path) -> BrokerGroup:
+        try:
+            return read_group(read)
+        finally:
+            path.write_text(TEXT % 7)
+
+    monkeypatch.setattr(keeping_module, "check_settings", lambda *_, **__: None)
+    path.write_text(half)
+    assert keeping._file.saved()
+    with monkeypatch.context() as writing:
+        writing.setattr(keeping_module, "read_group", meanwhile)
+        keeping._read_again()
+    assert (keeping.group.spec.replicas, keeping.fault, said) == (5, None, [])
+    assert keeping._file.saved()
+    keeping._read_again()
+    assert keeping.group.spec.replicas == 7
 
 
 def test_what_was_no_file_is_not_read_again(tmp_path: Path) -> None:
