@@ -3,11 +3,12 @@
 import os
 import resource
 import selectors
+import signal
 import socket
 import sys
 from collections.abc import Sequence
 
-from logherd_guardian.brood import Brood
+from logherd_guardian.brood import STOPPING, Brood
 from logherd_guardian.door import SPARES, Allowance, Door
 from logherd_guardian.options import USAGE, Lent, Options, UsageError, parse_options
 from logherd_guardian.relay import BUFFER_BYTES
@@ -19,6 +20,7 @@ from logherd_guardian.waiting import Waiting
 
 __all__ = ["main"]
 
+_INIT = 1
 _EXIT_USAGE = 2
 _EXIT_CANNOT_START = 3
 _BACKLOG = 4096
@@ -44,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"{error} (--help shows the usage)")
         return _EXIT_USAGE
     Sayings.as_json = options.as_json
+    if os.getpid() == _INIT:  # to which the kernel tells nothing that it does not handle, unless that is held back
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         return _assembled(options).run()
     except OSError as error:

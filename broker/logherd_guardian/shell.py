@@ -78,6 +78,7 @@ class Shell:
     def run(self) -> int:
         """The exit code. Blocks until the guardian's end. Signal handlers are left as they are then."""
         self._listen_to_signals()
+        dispatch(self._selector, 0)  # who was told to stop already starts nobody
         tick_at = clock_ms()
         while self._left is None:
             now = clock_ms()
@@ -98,6 +99,8 @@ class Shell:
             # What was ignored from outside, as SIGHUP by nohup, stays so, for the child too.
             if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
+        # Held back until now by the first process of a container, or by whoever started us.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOPPING, signal.SIGCHLD))
 
     def _is_busy(self) -> bool:
         settled = self._machine.phase is Phase.SERVING and self._reports.is_done

@@ -8,6 +8,7 @@ child: the file then names `guardian`, too, and is written again in each of the 
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from logherd.cli import exits
 from logherd.settings.aside import CheckAside
 
 __all__ = ["guardian_command", "import_processes", "plain_command", "start_process"]
+
+_INIT = 1
 
 
 @contextmanager
@@ -138,11 +141,19 @@ def guardian_command(
 def _become_guardian(kind: str, config: str, overrides: list[str], ready_file: str | None) -> int:
     from logherd.settings.errors import SettingsError
 
+    _hold_stops()
     try:
         command = guardian_command(kind, config, overrides, ready_file)
     except SettingsError as error:
         return _wrong(kind, error)
     return os.execv(command[0], command)  # noqa: S606
+
+
+def _hold_stops() -> None:
+    """As the first process of a container: the kernel drops a signal that it does not handle, and nobody tells it again
+    before the pod's time is over. What is held back waits, also over `exec`, for the guardian, which hears it."""
+    if os.getpid() == _INIT:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT))
 
 
 def _wrong(command: str, error: Exception) -> int:

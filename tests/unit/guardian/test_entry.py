@@ -21,6 +21,37 @@ page = shell._new_page()
 print(places)
 """
 
+_IS_TOLD_EARLY = """
+import os, signal, sys
+from logherd_guardian import entry
+
+ours, is_init = os.getpid(), sys.argv[1] == "init"
+if is_init:
+    os.getpid = lambda: 1
+else:  # as whoever becomes the guardian by `exec` leaves it, or whoever starts it
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+assembled = entry._assembled
+
+def slowly(options):
+    os.kill(ours, signal.SIGTERM)
+    return assembled(options)
+
+entry._assembled = slowly
+sys.exit(entry.run(["--listen", "127.0.0.1:0", "--", "sleep", "600"]))
+"""
+
+
+@pytest.mark.parametrize("starts", ["init", "held"])
+def test_a_stop_that_comes_while_it_starts_is_heard(starts: str) -> None:
+    """The kernel drops what the first process of a container does not handle. Its pod would get no other word before
+    its time is over."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", _IS_TOLD_EARLY, starts]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "listening" in ended.stderr
+    assert "child started" not in ended.stderr
+
 
 @pytest.mark.parametrize(("granted", "places"), [(1_024, 256), (512, 227), (128, 35), (56, 0)])
 def test_connections_that_are_passed_on_leave_descriptors_for_the_next_child(granted: int, places: int) -> None:
