@@ -75,7 +75,7 @@ class Door:
             if not spare.greeted and age >= _GREETING_MS:
                 spare.close()
                 self._changed(spare, "no greeting in time")
-            elif age >= _SPARE_MS:
+            elif age >= _SPARE_MS or not (spare.greeted or self._resolver.has(spare.peer, spare.address)):
                 spare.close()
                 self._spares.remove(spare)
         for relay in [each for each in self._relays if self._is_over(each, now)]:

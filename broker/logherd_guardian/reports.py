@@ -36,9 +36,14 @@ class Reports:
         self._withdraw()
 
     def tick(self, now: int) -> None:
-        for inquiry in [each for each in self._inquiries if now - each.since >= INQUIRY_MS]:
-            inquiry.close()
-            self._done(inquiry, None)
+        for inquiry in list(self._inquiries):
+            if not self._resolver.has(inquiry.ask.address, inquiry.address):  # a pod that is gone answers nothing
+                inquiry.close()
+                self._inquiries.remove(inquiry)
+                self._reporter.withdrawn(inquiry.ask)
+            elif now - inquiry.since >= INQUIRY_MS:
+                inquiry.close()
+                self._done(inquiry, None)
         self._ask(now)
 
     def _ask(self, now: int) -> None:

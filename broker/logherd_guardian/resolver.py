@@ -71,6 +71,11 @@ class Resolver:
         found = self._names.get(host)
         return (found[0], port) if found else None
 
+    def has(self, address: str, tried: Address) -> bool:
+        """Whether what was found for HOST:PORT may still be it, by what is known now."""
+        known = self._names.get(parse_address(address)[0])
+        return not known or tried[0] in known
+
     def shun(self, address: str, tried: Address) -> None:
         """What was found for HOST:PORT led nowhere: its name's next address is found from now on, if it has one."""
         known = self._names.get(parse_address(address)[0])

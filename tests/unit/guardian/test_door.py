@@ -403,3 +403,20 @@ def test_a_client_that_left_before_it_was_accepted_stops_nobody(
     place.accept()
     assert place.is_watched
     assert capfd.readouterr().err == ""
+
+
+def test_a_peer_that_has_another_address_by_now_is_dialled_there_at_once(place: Place) -> None:
+    """Of a pod that is gone the network often says nothing. Who has greeted lives, whatever its name says."""
+    names = cast("Names", place.door._resolver)
+    with socket.create_server(("127.0.0.2", place.peer.getsockname()[1])):
+        place.door.take(clock_ms(), on=True)
+        assert {spare.address[0] for spare in place.door._spares} == {"127.0.0.1"}
+        names.hosts[:] = ["127.0.0.2"]
+        place.door.tick(clock_ms())
+        assert {spare.address[0] for spare in place.door._spares} == {"127.0.0.2"}
+        names.hosts[:] = ["127.0.0.1"]
+        place.door.tick(clock_ms())
+        place.greet()
+        names.hosts[:] = ["127.0.0.2"]
+        place.door.tick(clock_ms())
+        assert {spare.address[0] for spare in place.door._spares if spare.greeted} == {"127.0.0.1"}

@@ -117,6 +117,25 @@ def test_who_does_not_answer_in_a_second_is_asked_again(told: Told) -> None:
     assert told.inquiries == 2, "after 50 ms, which are over then"
 
 
+def test_a_controller_that_has_another_address_by_now_is_told_there_at_once(told: Told) -> None:
+    """Its pod was made anew since it was last looked up. At the old address nobody says anything for a second."""
+    began = clock_ms()
+    told.reports.add(FIRST, began)
+    asked = [each.accept()[0] for each in told.controllers]
+    told.names.hosts[:] = ["127.0.0.2"]
+    with socket.create_server(("127.0.0.2", told.controllers[0].getsockname()[1])) as anew:
+        anew.settimeout(5)
+        told.reports.tick(began + 20)
+        for each in asked:
+            with each:
+                each.settimeout(5)
+                assert each.recv(10) == b""
+        dispatch(told.selector, 5_000)
+        answer(anew)
+        while not told.reports.is_done:
+            dispatch(told.selector, 5_000)
+
+
 def test_what_is_forgotten_is_asked_no_more(told: Told) -> None:
     told.reports.add(FIRST, clock_ms())
     told.reports.forget()

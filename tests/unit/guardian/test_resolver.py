@@ -105,6 +105,16 @@ def test_what_is_learned_is_known_before_it_matters(asking: Asking, know: Callab
     asking.hear()
 
 
+def test_an_address_that_its_name_has_no_more_is_known_as_that(asking: Asking, know: Callable[[Known], None]) -> None:
+    has = asking.resolver.has
+    know(lambda _: "10.0.0.1 10.0.0.2")
+    asking.resolver.learn(("a:7",))
+    assert has("a:7", ("10.0.0.9", 7)), "nothing is known yet"
+    asking.hear()
+    assert [has("a:7", (f"10.0.0.{n}", 7)) for n in (1, 2, 3)] == [True, True, False]
+    assert has("10.0.0.9:7", ("10.0.0.9", 7))
+
+
 def test_of_many_addresses_one_is_used_until_it_leads_nowhere(asking: Asking, know: Callable[[Known], None]) -> None:
     """`localhost` is an IPv6 address first, whatever its server listens on."""
     know(lambda _: "::1 127.0.0.1 ::1")
