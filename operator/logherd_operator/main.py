@@ -129,6 +129,8 @@ def keep_leader(
     only_others: Annotated[
         bool, typer.Option("--only-others", help="Not the own group's, whose leader no controllers elect.")
     ] = False,
+    api_host: Annotated[str, typer.Option(envvar="KUBERNETES_SERVICE_HOST")] = "kubernetes.default.svc",
+    api_port: Annotated[int, typer.Option(envvar="KUBERNETES_SERVICE_PORT", min=1, max=65535)] = 443,
 ) -> None:
     """Keep endpoints of leaders, beside a controller: of its own group and of those that use it, until told to stop."""
     import logging
@@ -148,7 +150,7 @@ def keep_leader(
     def keeping_of(kept: Shared, name: str = "") -> Keeping:
         return Keeping(
             page=page_of(controller, kept), token_file=token_file, name=platform.node(), lease=lease_ms / 1000,
-            slice_place=pod_place(namespace, name or f"{kept.name}-leader"),
+            slice_place=pod_place(namespace, name or f"{kept.name}-leader", api_host, api_port),
         )  # fmt: skip
 
     others = Others(controller, group, keeping_of)

@@ -37,10 +37,12 @@ class ApiPlace(NamedTuple):
     authority: Path | None = None
 
 
-def pod_place(namespace: str, name: str) -> ApiPlace:
-    """As in every pod."""
+def pod_place(namespace: str, name: str, host: str, port: int) -> ApiPlace:
+    """As in every pod. `host` of the API server is best an address: looking up a name waits for a name server, however
+    little time there is, and one that is away would keep the slice as it is."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}"
-    return ApiPlace("https://kubernetes.default.svc", path, _ACCOUNT / "token", _ACCOUNT / "ca.crt")
+    shown = f"[{host}]" if ":" in host else host
+    return ApiPlace(f"https://{shown}:{port}", path, _ACCOUNT / "token", _ACCOUNT / "ca.crt")
 
 
 def ask_controller(url: str, seconds: float) -> tuple[int, dict[str, Any]]:
