@@ -84,8 +84,12 @@ class Others:
         for group in sorted(found - self._threads.keys()):
             _log.info("the group %s of the cluster %s uses these controllers", group.name, group.cluster)
             thread = Thread(target=self._keep, args=(self._keeping_of(group), self._goes_on(group)), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # as without memory for one; the next look tries again
+                _log.warning("it cannot be kept yet: %s", error)
+                return
             self._threads[group] = thread
-            thread.start()
 
     def _goes_on(self, group: Shared) -> Callable[[], bool]:
         return lambda: group in self._listed

@@ -81,6 +81,39 @@ def test_a_group_is_kept_from_when_it_is_listed_until_it_is_not(monkeypatch: pyt
     until(lambda: len(ended) == 3, seconds=50, what="all have ended")
 
 
+def test_without_room_for_a_thread_a_group_is_kept_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ended here would never hear of another group."""
+    monkeypatch.setattr(groups, "ask_controller", lambda _url, _seconds: (200, listing(BILLS, TILL)))
+    kept, full = list[str](), [True]
+
+    class Thread:
+        def __init__(self, *, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> None:
+            assert daemon
+            self._run = lambda: target(*args)
+
+        def start(self) -> None:
+            if full.pop():
+                full.append(False)
+                raise RuntimeError("can't start new thread")
+            full.append(False)
+            self._run()
+
+        def is_alive(self) -> bool:
+            return True
+
+    def keeping_of(group: Shared) -> Keeping:
+        return Keeping(
+            page=group.name, token_file=Path("/nowhere"), slice_place=ApiPlace("", group.name), name="c-0", lease=3.0
+        )  # fmt: skip
+
+    monkeypatch.setattr(groups, "Thread", Thread)
+    others = Others("http://c", "orders", keeping_of, lambda keeping, _: kept.append(keeping.page))
+    others.look()
+    assert kept == []
+    others.look()
+    assert kept == ["bills", "till"]
+
+
 def _again(others: Others, kept: list[str]) -> bool:
     others.look()
     return kept.count("bills") == 2
