@@ -54,3 +54,38 @@ def test_there_is_one_for_each_of_three() -> None:
 @pytest.mark.parametrize("script", ["install", "spark/entrypoint"])
 def test_scripts_are_shell(script: str) -> None:
     subprocess.run(["sh", "-n", ROOT / "images" / script], check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("given", "classes"),
+    [
+        ({}, "{home}/conf:{home}/jars/*"),
+        (
+            {"SPARK_CLASSPATH": "/opt/own/*", "SPARK_CONF_DIR": "/opt/spark/conf", "HADOOP_CONF_DIR": "/etc/hadoop",
+             "SPARK_EXTRA_CLASSPATH": "/opt/more.jar", "SPARK_DIST_CLASSPATH": "/opt/hadoop/*"},
+            "/opt/spark/conf:/etc/hadoop:/opt/own/*:{home}/jars/*:/opt/more.jar:/opt/hadoop/*",
+        ),
+    ],
+    ids=["plain", "everything"],
+)  # fmt: skip
+def test_an_executor_finds_what_the_job_and_the_image_add_to_sparks_classes(
+    tmp_path: Path, given: dict[str, str], classes: str
+) -> None:
+    """`spark.executor.extraClassPath` comes as SPARK_CLASSPATH, log4j2.properties and Hadoop's settings in folders."""
+    home = tmp_path / "pyspark"
+    for name, text in {"python3": f"echo {home}", "java": 'printf "%s\\n" "$@"'}.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    told = {
+        "SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_EXECUTOR_MEMORY": "1g", "SPARK_DRIVER_URL": "u",
+        "SPARK_EXECUTOR_ID": "1", "SPARK_EXECUTOR_CORES": "2", "SPARK_APPLICATION_ID": "app",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.9", "SPARK_RESOURCE_PROFILE_ID": "0", "SPARK_EXECUTOR_POD_NAME": "exec-1",
+    }  # fmt: skip
+    ended = subprocess.run(
+        ["sh", ROOT / "images/spark/entrypoint", "executor"], capture_output=True, text=True, check=True, timeout=30,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **told, **given},
+    )  # fmt: skip
+    words = ended.stdout.splitlines()
+    assert words[:5] == ["-Da=b c", "-Xms1g", "-Xmx1g", "-cp", classes.format(home=home)]
+    assert words[-2:] == ["--podName", "exec-1"]
