@@ -86,11 +86,13 @@ class Places:
             state = replace(state, controllers=count)
         learner = component == "broker" and state.began.founded
         for ordinal in range(count):
-            if state.place(component, ordinal) is None:
-                place = PlaceState(
+            known = state.place(component, ordinal)
+            if known is None:
+                known = PlaceState(
                     component=component, ordinal=ordinal, learner=learner, revision=files.revision(component)
                 )  # fmt: skip
-                state = state.having(place)
+            # One that is being taken away, and wanted again: who stops there now is followed by another.
+            state = state.having(replace(known, leaving=False, learner=learner) if known.leaving else known)
         self.remember(state)
 
     def take_away(self, place: PlaceState, count: int) -> None:

@@ -198,6 +198,18 @@ def test_places_of_a_group_with_data_begin_as_learners(tmp_path: Path) -> None:
     assert Folder(tmp_path).read() == places.state
 
 
+def test_a_place_that_is_wanted_again_while_it_is_taken_away_stays(tmp_path: Path, sleeper: Process) -> None:
+    """Else it would go when its process has ended, and nobody would miss it: the group has its number of places."""
+    place = PlaceState(component="broker", ordinal=1, revision="r", guardian=sleeper, leaving=True)
+    state = replace(STATE, brokers=1, began=Began(founded=True), places=(place,))
+    places = Places(Folder(tmp_path), state)
+    places.add("broker", 2, files(tmp_path))
+    assert [(each.ordinal, each.leaving, each.learner) for each in places.state.places] == [
+        (0, False, True), (1, False, True),
+    ]  # fmt: skip
+    assert places.state.places[1].guardian == sleeper
+
+
 @pytest.mark.parametrize("mode", ["Raft", "Static"])
 def test_a_group_that_leads_itself_keeps_whom_it_began_with_whatever_its_size(tmp_path: Path, mode: str) -> None:
     """A file that named others as the founders could found another group, and another first table contradict it."""
