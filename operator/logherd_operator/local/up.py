@@ -118,7 +118,7 @@ def keep_on(folder: Folder, lock: IO[str], say: Callable[[str], None]) -> int:
         with suppress(
             LocalError
         ):  # who left us may not have had the room to write down who we are; the turns try again
-            places.remember(replace(state, keeper=_own_mark()))
+            places.remember(replace(places.state, keeper=_own_mark()))
         # What is in force is what was accepted; what was saved since then is judged in the first turn.
         keeping = Keeping(_accepted(folder), GroupFile(path, seen=False), places, folder, watching.say)
         return _stay(keeping, places, folder, watching, [])

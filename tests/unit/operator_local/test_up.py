@@ -298,6 +298,23 @@ def test_a_keeper_is_known_though_who_left_it_could_not_write(
     assert seen == [Process(os.getpid(), started_ticks(os.getpid()) or 0)]
 
 
+def test_a_keeper_that_is_left_keeps_whom_it_has_found_again(
+    tmp_path: Path, guardian: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was not written down holds the ports of its place."""
+    folder = Folder(tmp_path)
+    gone = standing(Process(1 << 22, 7))
+    folder.write(GroupState(group="orders", host="127.0.0.1", ports=PORTS, file="f", controllers=1, places=(gone,)))
+    folder.write_document("spec.json", parse_group(TEXT, source="test").model_dump(mode="json", by_alias=True))
+    lock = folder.lock()
+    assert lock is not None
+    monkeypatch.setattr(up, "with_strays", lambda state, _: state.having(standing(guardian)))
+    monkeypatch.setattr(up, "Keeping", lambda *_: Interrupted())
+    with stopping_signals():
+        assert up.keep_on(folder, lock, lambda line: None) == 0
+    assert not is_alive(guardian.pid, guardian.ticks), "stopped with the others"
+
+
 def test_a_keeper_that_is_left_watches_the_link_that_was_named(tmp_path: Path) -> None:
     """Not what it leads to now: `ln -sf` is a change, as it is in the foreground."""
     (tmp_path / "first.yaml").write_text(TEXT)
