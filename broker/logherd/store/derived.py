@@ -241,6 +241,7 @@ class Derived:
         yield from with_descriptor(partial(self._units.remove_topic, topic))
 
     def _list_deleted(self, removed: list[QueueLog]) -> Task:
+        self._writer.flush_for_derived()  # what tells of the deletion was written: no crash may take it, and leave this
         if self._writer.checkpoint.committed is not None:
             self._writer.checkpoint.sync()  # that the deletion is committed must outlast the machine first
         for queue in removed:

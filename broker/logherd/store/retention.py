@@ -1,7 +1,8 @@
 """Which segments may go: by age and by size, never the active one, never at or above a pinned position.
 
-Deleting is done in an order that a crash at any step leaves a store without a gap: first the checkpoint says where the
-log begins from now on, then files go from the oldest on, each name durably before the next, then what was derived.
+Deleting is done in an order that a crash at any step leaves a store without a gap: first all that was written is
+flushed, for what is deleted may go because of that; then the checkpoint says where the log begins from now on, then
+files go from the oldest on, each name durably before the next, then what was derived.
 """
 
 from collections.abc import Callable
@@ -51,6 +52,7 @@ def delete_segments(
     The latter in the order of what else is done with derived files, which may be under way.
     """
     start = segments[-1].end
+    writer.flush_for_derived()
     writer.checkpoint.record(replace(writer.checkpoint.value, log_start=start, start_epoch=start_epoch))
     writer.checkpoint.sync()
     yield None

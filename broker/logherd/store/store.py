@@ -258,7 +258,7 @@ class MessageStore:
             self.committed_position = batch.kept
             if checkpoint.committed is not None:
                 checkpoint.committed = batch.kept
-                uncommitted.bury(batch.kept)
+            uncommitted.bury(batch.kept)
             self._derived.committed(batch)
         return [queue for queue in touched if not queue.deleted]
 
@@ -399,12 +399,12 @@ class MessageStore:
         """Forget the topic's queues: at once in memory, their files in the background. The log keeps the records until
         retention; a topic of this name that is made again begins at offset 0.
 
-        A replica's queues come back if the log is cut below the place where it ends now, so the record that tells of
-        the deletion is appended before; their files go when that is committed. With `at` that record ends there: what
-        another leader deleted, told to the replica that leads after it; queues with later messages stay.
+        The record that tells of the deletion is appended before. Files go when that is committed: a crash before it, or
+        a cut of a replica's log below it, brings the queues back. With `at` that record ends there: what another leader
+        deleted, told to the replica that leads after it; queues with later messages stay.
         """
         table = self._derived.table
-        if self._writer.checkpoint.committed is None:
+        if self._writer.checkpoint.committed is None and self._log.end_position == self.committed_position:
             self._derived.remove_topic(topic)
             return
         for queue in table.of_topic(topic):
