@@ -95,9 +95,6 @@ class Engine:
         try:
             metadata = open_metadata(store, clock, host=store_host)
             metadata.topics.forget_deletions(store.min_position)
-            emptied = store.forget_deleted(metadata.topics.deleted)
-            if emptied:
-                _log.info("queues of deleted topics emptied", topics=len(emptied))
             adopt_files(files, data_dir, store, metadata)
         except BaseException:
             store.close()

@@ -261,6 +261,27 @@ def test_a_chunk_in_which_the_log_was_cut_is_completed_when_it_comes_again(tmp_p
         assert (repeated.ext["queueOffsets"], repeated.ext["repeated"]) == (answer.ext["queueOffsets"], "true")
 
 
+@pytest.mark.parametrize("kept", range(4))
+def test_messages_of_a_topic_before_its_deletion_are_not_taken_for_those_of_a_chunk(tmp_path: Path, kept: int) -> None:
+    """Deriving queues from the log brings them back, and a chunk may stand in their place since."""
+    rig = started(tmp_path / "before")
+    for _ in range(5):
+        rig.ask(310, short_header("orders"), b"of a former life")
+    rig.metadata.topics.delete("orders")
+    rig.store.delete_topic("orders")
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    opened(rig)
+    promised = promise(rig)
+    whole = batch("a", "b", "c")
+    chunk(rig, 0, whole)
+    cut_at = [*(record.position for record in rig.records("orders")), rig.store.end_position][kept]
+    (rig.directory / "queues").unlink()
+    again = crashed_at(rig, cut_at, promised, tmp_path / "after")
+    assert bodies(again) == [*"abc"[:kept]]
+    assert chunk(again, 0, whole).ext["repeated"] == ("true" if kept == 3 else "false")
+    assert bodies(again) == [*"abc"]
+
+
 def test_an_announcement_that_the_cut_took_along_leaves_nothing(tmp_path: Path) -> None:
     rig = started(tmp_path / "before")
     opened(rig)

@@ -74,7 +74,6 @@ def _append(store: MessageStore, pulled: Pulled, clock: Clock) -> Adopted:
     files = {name: text.encode() for name, text in pulled.files.items() if name != DELAY}
     metadata = open_metadata(store, clock, host=encode_host("127.0.0.1", 0))
     metadata.topics.forget_deletions(store.min_position)
-    store.forget_deleted(metadata.topics.deleted)
     adopted = replace_metadata(store, metadata, files)
     metadata.end_pass()
     while (batch := store.take_batch()) is not None:

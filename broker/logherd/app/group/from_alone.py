@@ -55,7 +55,6 @@ def make_first_replica(options: BrokerOptions, clock: Clock) -> FirstReplica:
     try:
         metadata = open_metadata(store, clock, host=encode_host("127.0.0.1", 0))
         metadata.topics.forget_deletions(store.min_position)
-        store.forget_deleted(metadata.topics.deleted)
         adopt_files(files, options.data_dir, store, metadata)
         metadata.end_pass()
         while (batch := store.take_batch()) is not None:

@@ -52,12 +52,14 @@ class Metadata:
     def open(log: MetadataLog, clock: Clock, options: MetadataOptions | None = None) -> "Metadata":
         """Rebuild the state of a broker that is alone, then append the barrier of a new epoch.
 
+        What topics were deleted is told to the log before, whose queues of them are emptied: what is in a queue counts
+        when it is seen whether the last chunk of a writer is whole.
         Durable: the barrier not yet; nothing may be answered before the log is committed beyond it, which any later
             record's commit implies.
         Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record.
         """
         metadata = Metadata(log, clock, options or MetadataOptions())
-        metadata._rebuild(log.committed_position)
+        metadata._start_over(log.committed_position)
         metadata._ensure_complete()
         metadata._begin_epoch(metadata.epoch + 1, "")
         return metadata
