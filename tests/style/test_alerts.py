@@ -33,6 +33,13 @@ def test_what_a_rule_prints_is_a_label_of_its_metrics() -> None:
         assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= has, rule["alert"]
 
 
+def test_who_is_in_sync_is_believed_of_the_leader_alone() -> None:
+    """In the modes raft and static a follower tells all who could be; the largest of both would hide who is not."""
+    [rule] = [rule for rule in RULES if "in_sync_replicas" in rule["expr"]]
+    asked = 'logherd_replication_in_sync_replicas and on (group, instance) logherd_replication_role{role="leader"} == 1'
+    assert asked in rule["expr"]
+
+
 def test_every_rule_says_how_urgent_it_is_and_where_to_look() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES) > 10
     for rule in RULES:

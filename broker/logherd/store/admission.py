@@ -29,7 +29,8 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskState:
-    """`accepts_messages` is False at the reserve, and for ever after a failed write, which `stopped` holds then.
+    """`accepts_messages` is False where messages, if only large ones, find no room: at the reserve, or when the next
+    segment would take of it; and for ever after a failed write, which `stopped` holds then.
     `refusal`: why a message would be refused now, for whatever reason; empty if it would be taken."""
 
     free_bytes: int

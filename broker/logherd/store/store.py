@@ -463,17 +463,17 @@ class MessageStore:
 
     @property
     def accepts_messages(self) -> bool:
-        """Whether the disk works and its reserve is whole, as of the last look."""
+        """Whether the disk works and its reserve is whole, as of the last look. What is left may be too little for a
+        further segment, of which `disk` tells."""
         return self._writer.failure is None and self._writer.free_bytes >= self._admission.reserve_bytes
 
     @property
     def disk(self) -> DiskState:
         """Space and refusals as of the last look, for `status` and health."""
-        free, reserve = self._writer.free_bytes, self._admission.reserve_bytes
+        free, reserve, lack = self._writer.free_bytes, self._admission.reserve_bytes, self._log.refusal
         return DiskState(
-            free_bytes=free, reserve_bytes=reserve, accepts_messages=self.accepts_messages,
-            log_bytes=sum(segment.size for segment in self._log.segments), stopped=self._writer.failure,
-            refusal=self._admission.reason or self._log.refusal,
+            free_bytes=free, reserve_bytes=reserve, accepts_messages=not lack, stopped=self._writer.failure,
+            log_bytes=sum(segment.size for segment in self._log.segments), refusal=self._admission.reason or lack,
         )  # fmt: skip
 
     def tick(self) -> None:

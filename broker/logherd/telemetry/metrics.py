@@ -117,7 +117,9 @@ UNWRITTEN = _gauge("store_unwritten_bytes", "Appended and not yet taken by the w
 LOG_BYTES = _gauge("store_log_bytes", "Size of all segments of the log.")
 SEGMENTS_DELETED = _counter("store_segments_deleted", "Segments that retention has deleted since the start.")
 RETENTION = _gauge("store_retention_seconds", "Age at which messages are deleted; 0: never because of age.")
-ACCEPTS = _gauge("store_accepts_messages", "1 while the disk has room above the reserve and has not failed.")
+ACCEPTS = _gauge(
+    "store_accepts_messages", "1 while all messages find room above the disk's reserve, and the disk has not failed."
+)
 DISK_TOTAL = _gauge("disk_total_bytes", "Size of the file system that holds the data.")
 DISK_FREE = _gauge("disk_free_bytes", "Free space of that file system.")
 DISK_RESERVE = _gauge("disk_reserve_bytes", "Free space below which client writes are refused.")
@@ -128,7 +130,9 @@ ROLE = _gauge("replication_role", "1 for the role that this replica has: leader,
 SERVING = _gauge("replication_serving", "1 while this replica leads, its barrier is committed and its lease runs.")
 EPOCH = _gauge("replication_epoch", "The newest epoch that this replica knows.")
 LEASE = _gauge("replication_lease_seconds", "How long the leader's lease still runs.")
-IN_SYNC = _gauge("replication_in_sync_replicas", "Members of the in-sync set.")
+IN_SYNC = _gauge(
+    "replication_in_sync_replicas", "Members of the in-sync set; who of them has fallen behind, the leader alone knows."
+)
 MIN_IN_SYNC = _gauge("replication_min_in_sync_replicas", "With fewer members nothing is committed.")
 PENDING = _gauge("replication_pending_change", "1 while a change of the in-sync set is proposed and not answered.")
 CLOSED = _gauge("replication_writes_closed", "1 while the leader takes no writes of clients.")

@@ -459,6 +459,24 @@ def test_below_the_reserve_clients_are_refused_while_there_is_room_in_the_segmen
     assert store.disk.refusal == "too few are in sync"
 
 
+def test_messages_that_find_no_further_segment_are_not_said_to_be_accepted(disk):
+    """What the log itself fills leaves the reserve whole: the segment that would take of it is not made."""
+    store = open_store(disk, log={"reserve_bytes": 100_000})
+    disk.capacity = disk.used() + 100_000 + 10_000
+    store.background_work()
+    assert store.disk.accepts_messages
+    with pytest.raises(StoreFull, match="the log needs a further segment"):
+        append_many(store, flushing=True)
+    store.background_work()
+    assert store.disk.free_bytes >= store.disk.reserve_bytes
+    assert not store.disk.accepts_messages
+    disk.capacity = 1 << 30
+    store.background_work()
+    assert store.disk.accepts_messages
+    store.shut("too few are in sync")
+    assert store.disk.accepts_messages, "the disk is not to blame"
+
+
 def test_derived_files_wait_for_space_and_the_store_goes_on(disk):
     store = open_store(disk)
     append(store, body=b"first")
