@@ -285,6 +285,18 @@ def test_a_cloned_group_stands_where_its_source_stands(admin: Admin) -> None:
     assert admin.metadata.offsets.get("copy", "T", 0) == 2
 
 
+def test_what_is_cloned_takes_the_place_of_a_reset_that_the_group_was_not_told_of(admin: Admin) -> None:
+    offsets = admin.metadata.offsets
+    offsets.reset("copy", "T", {0: 1, 1: 0})
+    header = CloneOffsetsHeader(source_group="g", destination_group="copy", topic="T", offline=True)
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert (offsets.get("copy", "T", 0), offsets.pending_reset("copy", "T", 0)) == (2, None)
+    assert offsets.pending_reset("copy", "T", 1) == 0, "the source has no offset there"
+    header = CloneOffsetsHeader(source_group="copy", destination_group="copy", topic="T", offline=True)
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert offsets.pending_reset("copy", "T", 1) == 0, "of a group as its own copy nothing changes"
+
+
 def test_a_topic_that_the_source_left_is_not_cloned_while_it_is_online(admin: Admin) -> None:
     admin.subscribe("g", "Other")
     header = CloneOffsetsHeader(source_group="g", destination_group="copy")

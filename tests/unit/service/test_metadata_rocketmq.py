@@ -62,6 +62,17 @@ def test_a_brokers_files_are_taken_over_and_survive_a_restart() -> None:
         assert state.offsets.get("billing", "%RETRY%billing", 0) == 1
 
 
+def test_offsets_that_are_taken_over_take_the_place_of_resets_that_nobody_was_told_of() -> None:
+    log = MemoryLog()
+    metadata = opened(log)
+    metadata.offsets.reset("billing", "orders", {0: 3})
+    adopt_config(metadata, FILES)
+    log.commit()
+    for state in (metadata, opened(log)):
+        assert state.offsets.get("billing", "orders", 0) == 12
+        assert state.offsets.pending_reset("billing", "orders", 0) is None
+
+
 def test_a_broker_with_very_many_offsets_is_taken_over() -> None:
     """Java writes queue numbers as bare keys whatever the number of queues."""
     queues = ",".join(f"{number}:{number + 5}" for number in range(8))

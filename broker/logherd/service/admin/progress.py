@@ -154,15 +154,15 @@ class ProgressAdmin:
         return body_reply(CorrectionOffsets(offsets=least))
 
     def clone(self, request: Request, _session: Session) -> Answer:
-        """314: the destination group stands where the source group stands."""
+        """314: the destination group stands where the source group stands, also if it was reset and not told yet."""
         header = header_of(request, CloneOffsetsHeader)
-        check_group_name(header.destination_group)
-        source = header.source_group
-        topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(source))
-        for topic in self._existing(topics):
+        offsets, source, group = self._metadata.offsets, header.source_group, header.destination_group
+        check_group_name(group)
+        topics = [header.topic] if header.topic else list(offsets.for_group(source))
+        for topic in self._existing(topics if group != source else ()):
             if header.offline or self._is_consumed(source, topic.name):
-                for queue_id, offset in self._metadata.offsets.queues(source, topic.name).items():
-                    self._metadata.offsets.commit(header.destination_group, topic.name, queue_id, offset)
+                for queue_id, offset in offsets.queues(source, topic.name).items():
+                    offsets.replace(group, topic.name, queue_id, offset)
         return after(self._metadata.flush_pending())
 
     # -- inside

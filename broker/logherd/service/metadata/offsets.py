@@ -82,6 +82,15 @@ class Offsets:
             self._pending.setdefault((group, topic), {})[queue_id] = offset
         return True
 
+    def replace(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """As `commit`, in place of whatever was so: a reset that the consumer was not told of is no longer pending.
+
+        Raises: MetadataRefusedError.
+        """
+        if self.pending_reset(group, topic, queue_id) is not None:
+            self.take_reset(group, topic, queue_id)
+        self.commit(group, topic, queue_id, offset)
+
     @property
     def pending(self) -> bool:
         """Whether `flush` has something to write."""

@@ -87,7 +87,7 @@ def adopt_config(
         topic_name, _, group_name = key.partition("@")
         for queue_id, offset in queues.items():
             most = offset if end_of is None else end_of(topic_name, queue_id)
-            metadata.offsets.commit(group_name, topic_name, queue_id, min(offset, most))
+            metadata.offsets.replace(group_name, topic_name, queue_id, min(offset, most))
             count += 1
     metadata.flush_pending()
     return Adopted(len(topics), len(groups), count)
