@@ -18,7 +18,7 @@ from logherd.store.recovery_rows import StoreAction
 from logherd.store.whole_file import replace_file
 from logherd.telemetry.log import Log
 
-__all__ = ["adopt_files", "adopting_ends", "expect_adoption", "open_metadata", "replace_metadata"]
+__all__ = ["adopt_files", "adopting_ends", "expect_adoption", "is_adopting", "open_metadata", "replace_metadata"]
 
 _log = Log("logherd.store")
 
@@ -58,7 +58,7 @@ def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Meta
     Durable: no; see `adopting_ends`. Raises: AdoptionError, MetadataRefusedError, OSError.
     """
     directory = Path(data_dir) / "config"
-    if not metadata.is_new and files.size(f"{directory}/{_MARK}") is None:
+    if not metadata.is_new and not is_adopting(files, data_dir):
         return
     found = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
     if found and (metadata.is_new or CONFIG_FILES[0] in found):
@@ -66,10 +66,15 @@ def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Meta
         _log.info("RocketMQ store adopted", topics=adopted.topics, groups=adopted.groups, offsets=adopted.offsets)
 
 
+def is_adopting(files: Files, data_dir: str) -> bool:
+    """Whether what is to be taken over is not known to be durable."""
+    return files.size(f"{data_dir}/config/{_MARK}") is not None
+
+
 def adopting_ends(files: Files, data_dir: str) -> None:
     """What was taken over is durable. Blocks. Raises: OSError."""
     directory = f"{data_dir}/config"
-    if files.size(f"{directory}/{_MARK}") is not None:
+    if is_adopting(files, data_dir):
         files.unlink(f"{directory}/{_MARK}")
         files.sync_dir(directory)
 
@@ -80,6 +85,7 @@ def replace_metadata(store: MessageStore, metadata: Metadata, files: dict[str, b
     for topic in [each.name for each in metadata.topics]:
         if topic not in topics and not is_system_topic(topic):
             metadata.topics.delete(topic)
+            store.delete_topic(topic)
     for group in [each.name for each in metadata.groups]:
         if group not in groups and not is_system_group(group):
             metadata.groups.delete(group, clean_offsets=True)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption, open_metadata
+from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption, is_adopting, open_metadata
 from logherd.app.foreground import ServerFailed
 from logherd.app.forwarding.leadership import SettableLeadership
 from logherd.app.linger import Linger
@@ -29,6 +29,8 @@ from logherd.telemetry.spread import RUN_BYTES, Spread
 __all__ = ["BrokerFailed", "Engine", "Flushes"]
 
 _log = Log("logherd.store")
+
+_FLUSH_LOOK_SECONDS = 0.02
 
 
 class BrokerFailed(ServerFailed):
@@ -127,7 +129,8 @@ class Engine:
         return self._writer.failure is None
 
     async def begin(self, options: BrokerOptions) -> None:
-        """Start writing: the barrier of this epoch and all defaults are durable when this returns.
+        """Start writing: the barrier of this epoch and all defaults are committed when this returns, and what was taken
+        over of a RocketMQ store is durable.
 
         Raises: BrokerFailed, MetadataRefusedError.
         """
@@ -135,7 +138,13 @@ class Engine:
         ensure_defaults(self.metadata, defaults_options(options))
         await self._pipeline.drained()
         self.check()
-        adopting_ends(OsFiles(), options.data_dir)
+        files, position = OsFiles(), self.metadata.position
+        while is_adopting(files, options.data_dir):
+            if self.store.flushed_position >= position:
+                adopting_ends(files, options.data_dir)
+            else:  # with flush `async` it is only written
+                await asyncio.sleep(_FLUSH_LOOK_SECONDS)
+                self.check()
 
     def check(self) -> None:
         """Raises: BrokerFailed if the store has failed."""

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from logherd.app import engine as engines
 from logherd.app.adopting import expect_adoption
 from logherd.app.clock import SystemClock
 from logherd.app.engine import Engine
@@ -51,6 +53,7 @@ async def handed_over(options: BrokerOptions) -> Path:
         engine.metadata.topics.put(TopicConfig(name))
     for _ in range(5):
         append(engine.store, "kept")
+    append(engine.store, "dropped")
     engine.metadata.offsets.commit("readers", "kept", 0, 2)
     await closed(engine)
     files = export_config(engine.metadata)
@@ -80,6 +83,28 @@ async def test_what_rocketmq_said_last_replaces_what_the_log_says(options: Broke
         MessageStore.open(directory, options_of(directory), files, clock=SimClock()).close()
     engine = await opened(options)
     assert said(engine) == ({"kept", "made"}, 4)
+    assert engine.store.find_queue("dropped", 0) is None, "a topic of that name that is made now begins at 0"
+    await closed(engine)
+
+
+async def test_what_was_taken_is_on_the_disk_before_it_is_forgotten_that_it_is_to_be(
+    options: BrokerOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await handed_over(options)
+    ends, flushed = engines.adopting_ends, list[bool]()
+
+    def end(files: OsFiles, data_dir: str) -> None:
+        flushed.append(engine.store.flushed_position >= engine.metadata.position)
+        ends(files, data_dir)
+
+    monkeypatch.setattr(engines, "adopting_ends", end)
+    later = replace(options, flush="async")
+    engine = Engine.open(
+        later, store_host=HOST, clock=SystemClock(), cached_files=8, on_commit=lambda _queues, _position: None,
+        on_failure=lambda: None,
+    )  # fmt: skip
+    await engine.begin(later)
+    assert flushed == [True]
     await closed(engine)
 
 
