@@ -115,6 +115,7 @@ class Services:
             counter=self.stats,
             stamper=self._stamper,
             options=self._send_options,
+            is_orderly=self.locks.is_orderly,
         )
 
     def dispatcher(self, more: Mapping[int, Handler], *, watch: Callable[[Session, Frame], None]) -> Dispatcher:

@@ -69,6 +69,10 @@ class LockTable:
         lease = self._leases.get(group, {}).get(queue)
         return lease.client_id if lease is not None and lease.until_ms > now_ms else None
 
+    def is_used_by(self, group: str, now_ms: int) -> bool:
+        """Whether any client of the group holds any queue now."""
+        return any(lease.until_ms > now_ms for lease in self._leases.get(group, {}).values())
+
     def ended(self, now_ms: int) -> dict[str, list[QueueName]]:
         """By group, the queues whose lease has ended and that nobody took since."""
         ended = {

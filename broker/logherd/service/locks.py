@@ -64,6 +64,12 @@ class Locks:
             for queue, client_id in owners.items():
                 self.table.lock(group, client_id, [queue], now)
 
+    def is_orderly(self, group: str) -> bool:
+        """Whether the group consumes orderly: a client of it holds a queue."""
+        now = self._clock.monotonic_ms()
+        self._begin_epoch(now)
+        return self.table.is_used_by(group, now)
+
     def lock(self, request: Request, session: Session) -> Answer:
         """41. Raises NotLeading."""
         asked = _asked(request)

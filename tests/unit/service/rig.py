@@ -8,6 +8,7 @@ from logherd.model.record import Record, decode_record
 from logherd.service.admin.slices import Slices
 from logherd.service.clients.registry import ClientRegistry
 from logherd.service.dispatcher import Dispatcher, response_frame
+from logherd.service.locks import Locks
 from logherd.service.metadata import DefaultsOptions, Metadata, MetadataOptions, StoreLog, ensure_defaults
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
@@ -54,9 +55,10 @@ class Rig:
         self.targets = Targets(self.metadata, self.store, auto_create=options.auto_create_topics)
         keys = UniqueKeys(self.clock, host=HOST, process=7, start=9)
         stamper = Stamper(cluster=CLUSTER, region=options.region, trace_on=True, new_key=keys.next)
+        self.locks = Locks(self.metadata, self.clock)
         self.send = SendHandler(
             self.store, self.metadata, self.targets, clock=self.clock, counter=self.stats, stamper=stamper,
-            options=options,
+            options=options, is_orderly=self.locks.is_orderly,
         )  # fmt: skip
         rules = OffsetRules(self.store, self.metadata, self.registry)
         self.pull = PullHandler(
@@ -74,7 +76,8 @@ class Rig:
             self.store, self.metadata, self.targets, clock=self.clock, counter=self.stats, stamper=stamper,
             send=options, options=writers or WriterOptions(),
         )  # fmt: skip
-        typed = {**self.offsets.handlers(), **self.replies.handlers(), **self.writers.handlers()}
+        families = (self.offsets, self.replies, self.writers, self.locks)
+        typed = {code: handler for family in families for code, handler in family.handlers().items()}
         self.dispatcher = Dispatcher(
             Role.BROKER, self.clock, typed=typed,
             raw={**self.send.raw_handlers(), **self.pull.raw_handlers()}, runs=self.send.handle_run,

@@ -7,12 +7,15 @@ import pytest
 from logherd.model.host import parse_offset_message_id
 from logherd.model.properties import parse_properties
 from logherd.model.topic import GroupConfig, TopicConfig
+from logherd.service.lock_table import LEASE_MS
 from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import ReplyAfter
 from logherd.store import LogOptions, StoreOptions
 from logherd.store.errors import StoreFull, StoreStopped
 from logherd.wire.batch import BatchMessage, encode_batch
-from logherd.wire.codes import ResponseCode
+from logherd.wire.bodies import MessageQueue, encode_body
+from logherd.wire.bodies.clients import LockQueues
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from unit.service.rig import BROKER, CLUSTER, HOST, Rig, short_header
 
@@ -400,6 +403,32 @@ def test_a_delayed_retry_is_refused_and_a_delayed_dead_letter_is_not_delayed(rig
     refused(rig, 3, "delayed delivery", "%RETRY%billing", i="DELAY\x014\x02", j=1)
     assert sent(rig, "%RETRY%billing", i="DELAY\x0119\x02", j=17).code == 0
     assert "DELAY" not in rig.records("%DLQ%billing")[0].properties.decode()
+
+
+def test_what_a_stock_consumer_cannot_consume_is_a_dead_letter_after_sixteen_repetitions(rig: Rig) -> None:
+    """It tries to have each delayed, and repeats it itself as that is refused: docs/clients.md tells for how long."""
+    rig.metadata.groups.put(GroupConfig("billing"))
+    for time in range(1, 17):
+        refused(rig, 3, "delayed delivery", "%RETRY%billing", i=f"DELAY\x01{2 + time}\x02", j=time, l=16)
+    assert sent(rig, "%RETRY%billing", i="DELAY\x0119\x02", j=17, l=16).code == 0
+    assert len(rig.records("%DLQ%billing")) == 1
+
+
+def test_what_an_orderly_consumer_gives_up_is_a_dead_letter_at_once(rig: Rig) -> None:
+    """It says how many times it has tried, others which time is next. Its locks tell which of them it is, and who has
+    left may be followed by one that is not."""
+    rig.metadata.groups.put(GroupConfig("billing"))
+    given_up = {"i": "DELAY\x016\x02", "j": 3, "l": 3}
+    refused(rig, 3, "delayed delivery", "%RETRY%billing", **given_up)
+    queue = MessageQueue(topic="orders", broker_name=BROKER, queue_id=0)
+    lock = encode_body(LockQueues(client_id="c1", group="billing", queues=[queue]))
+    assert rig.ask(RequestCode.LOCK_BATCH_MQ, {}, lock).code == 0
+    refused(rig, 3, "delayed delivery", "%RETRY%billing", i="DELAY\x015\x02", j=2, l=3)
+    assert sent(rig, "%RETRY%billing", **given_up).code == 0
+    [letter] = rig.records("%DLQ%billing")
+    assert (letter.reconsume_times, b"DELAY" in letter.properties) == (3, False)
+    rig.clock.monotonic += LEASE_MS
+    refused(rig, 3, "delayed delivery", "%RETRY%billing", **given_up)
 
 
 # ---- batches

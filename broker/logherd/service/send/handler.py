@@ -6,6 +6,7 @@ follows the checks appends; nothing is refused after the first append of a reque
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/processor/SendMessageProcessor.java
 """
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from logherd.kit.clock import Clock
@@ -40,12 +41,12 @@ class SendHandler:
     """Appends what producers send and answers with ready bytes once the log is committed beyond it.
 
     `permission` is the broker's own, as updateBrokerConfig sets it: as in RocketMQ it stops sends to ordered topics
-    here, and to others through the routes.
+    here, and to others through the routes. `is_orderly` says of a consumer group whether it holds locks on queues.
     """
 
     def __init__(
         self, store: MessageStore, metadata: Metadata, targets: Targets, *,
-        clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions,
+        clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions, is_orderly: Callable[[str], bool],
     ) -> None:  # fmt: skip
         self._store = store
         self._metadata = metadata
@@ -53,6 +54,7 @@ class SendHandler:
         self._now_ms = clock.now_ms
         self._count_put = counter.count_put
         self._options = options
+        self._is_orderly = is_orderly
         self._stamper = stamper
         self._answers = SendAnswers(store_host=options.store_host, region=options.region, trace_on=options.trace_on)
         self.handle_run: RunHandler = SendRuns(
@@ -147,7 +149,11 @@ class SendHandler:
         )  # fmt: skip
 
     def _route_retry(self, header: SendMessageHeader, target: Target, properties: str) -> tuple[Target, str]:
-        """A consumer sends a message back by itself: to its group's retry topic, or to the dead letters."""
+        """A consumer sends a message back by itself: to its group's retry topic, or to the dead letters.
+
+        One that consumes orderly keeps a message until it has had the most tries, and says how many it has had; others
+        say which one is next.
+        """
         group = target.retry_group or ""
         config = self._metadata.groups.get(group)
         if config is None:
@@ -156,7 +162,7 @@ class SendHandler:
             )
         times = header.reconsume_times or 0
         times_max = config.retries_max if header.max_reconsume_times is None else header.max_reconsume_times
-        if times <= times_max:
+        if times < times_max or (times == times_max and not self._is_orderly(group)):
             return target, properties
         parsed = parse_properties(properties)
         # A dead letter is not delayed, whatever the retry before it was.
