@@ -22,10 +22,10 @@ from logherd.service.names.handlers import BrokerNames, TopicNames
 from logherd.service.names.keyvalues import KeyValues
 from logherd.service.names.registration import LocalRegistration
 from logherd.service.names.routes import RouteTable
+from logherd.service.names.settings import names_settings
 from logherd.service.names.value_handlers import ValueNames
 from logherd.service.ports import Reply, Request
 from logherd.service.routing import Role
-from logherd.service.settings_table import SettingsTable
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -57,10 +57,11 @@ class Names:
 
     def port(self) -> Port:
         """The handler of the name service's listening port."""
+        settings = names_settings(grace_ms=_GRACE_MS, expiry_interval_ms=int(_TICK_SECONDS * 1000))
         families = (
             TopicNames(self.routes, self._clock).handlers(),
             self._brokers.handlers(),
-            ValueNames(self._values, SettingsTable(())).handlers(),
+            ValueNames(self._values, settings).handlers(),
         )
         typed = {int(code): handler for family in families for code, handler in family.items()}
         dispatcher = Dispatcher(Role.NAMES, self._clock, typed=typed)

@@ -63,7 +63,7 @@ def _parse_boolean(value: str) -> object:
 
 
 class Setting(NamedTuple):
-    """One setting. `change` gets the parsed value and takes effect at once; None means fixed while the broker runs,
+    """One setting. `change` gets the parsed value and takes effect at once; None means fixed while the process runs,
     unless it is `configured`: then the process' own configuration checks and takes it."""
 
     name: str
@@ -133,7 +133,7 @@ class SettingsTable:
         if setting.configured:
             return setting, value
         if setting.change is None:
-            raise SettingsError(f"{name} is {current} and is fixed while the broker runs")
+            raise SettingsError(f"{name} is {current} and is fixed while the process runs")
         try:
             return setting, setting.kind.parse(value)
         except ValueError as error:

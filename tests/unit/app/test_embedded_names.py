@@ -128,3 +128,24 @@ async def test_clients_that_were_brought_are_answered_while_they_want(tmp_path: 
             async with asyncio.timeout(10):
                 [answer] = frames.feed(await reader.read(65536))
             assert answer.code == 0
+
+
+async def test_stock_tools_read_the_settings_of_a_name_service(tmp_path: Path) -> None:
+    """They fail at an answer without a body, and send back what they read."""
+    async with brought(tmp_path) as (_, reader, writer):
+        frames = FrameReader()
+        answered = []
+        for number, code in enumerate((RequestCode.GET_NAMESRV_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG)):
+            writer.write(encode_frame(Frame(code, number, body=answered[0].body if answered else b"")))
+            async with asyncio.timeout(10):
+                answered += frames.feed(await reader.read(65536))
+        told, taken = answered
+        assert b"orderMessageEnable=false\n" in told.body
+        assert b"waitSecondsForService=3\n" in told.body
+        assert taken.code == 0
+        change = Frame(RequestCode.UPDATE_NAMESRV_CONFIG, 3, body=b"orderMessageEnable=true")
+        writer.write(encode_frame(change))
+        async with asyncio.timeout(10):
+            [refused] = frames.feed(await reader.read(65536))
+        assert refused.code == ResponseCode.INVALID_PARAMETER
+        assert refused.remark == "orderMessageEnable is false and is fixed while the process runs"
