@@ -4,11 +4,12 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from logherd.app.live_settings import LiveSettings
-from logherd.app.option_values import pull_options, reserve_bytes, retention_options, send_options
+from logherd.app.option_values import defaults_options, pull_options, reserve_bytes, retention_options, send_options
 from logherd.app.shown_settings import shown_settings
 from logherd.app.store_host import find_store_host
 from logherd.kit.clock import Clock
@@ -27,7 +28,8 @@ from logherd.service.clients.relays import Relays
 from logherd.service.dispatcher import Dispatcher
 from logherd.service.identity import BrokerIdentity
 from logherd.service.locks import Locks
-from logherd.service.metadata import Metadata
+from logherd.service.metadata import Metadata, MetadataRefusedError
+from logherd.service.metadata.defaults import ensure_defaults
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.offsets import OffsetsHandler
 from logherd.service.ports import Answer, Handler, Request, Session
@@ -139,6 +141,9 @@ class Services:
         store.flush_every(options.store.async_flush_interval_ms)
         self.targets.auto_create = topics.auto_create
         self.heartbeats.auto_create_groups = self.pull.auto_create_groups = topics.auto_create_groups
+        if self._metadata.leading:  # whoever leads next makes the template, too, if there is none by then
+            with suppress(MetadataRefusedError):
+                ensure_defaults(self._metadata, defaults_options(options))
 
     def committed(self, touched: Iterable[QueueLog]) -> None:
         """Messages became visible in these queues."""

@@ -225,6 +225,7 @@ class GroupEngine:
 
     def follow_settings(self, options: BrokerOptions) -> None:
         """Go by the settings of these options that can change while a replica runs."""
+        self._options = options
         self.mode.retime(options.replication)
 
     def apply_retention(self, now_ms: int) -> None:
