@@ -33,8 +33,8 @@ from logherd.wire.frame import Frame
 
 __all__ = ["EmbeddedNames", "Names"]
 
-_GRACE_MS = 3000
-"""One lease: how long a leader that has not registered yet is waited for (H13)."""
+LEASE_MS = 3000
+"""How long a leader that has not registered yet is waited for (H13), where nobody says how long a lease is."""
 _TICK_SECONDS = 5.0
 _STOP_SECONDS = 2.0
 _ELSEWHERE = "this is another name service, which clients ask meanwhile; try again"
@@ -48,16 +48,19 @@ class Names:
     Raises: KeyValuesDamaged, OSError if that file cannot be read.
     """
 
-    def __init__(self, clock: Clock, *, key_values_path: Path | None, groups: KnownGroups | None = None) -> None:
+    def __init__(
+        self, clock: Clock, *, key_values_path: Path | None, groups: KnownGroups | None = None, lease_ms: int = LEASE_MS
+    ) -> None:
         self._clock = clock
-        self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=_GRACE_MS, groups=groups)
+        self._lease_ms = lease_ms
+        self.routes = RouteTable(started_ms=clock.monotonic_ms(), grace_ms=lease_ms, groups=groups)
         file = None if key_values_path is None else KeyValueFile(key_values_path)
         self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
 
     def port(self) -> Port:
         """The handler of the name service's listening port."""
-        settings = names_settings(grace_ms=_GRACE_MS, expiry_interval_ms=int(_TICK_SECONDS * 1000))
+        settings = names_settings(grace_ms=self._lease_ms, expiry_interval_ms=int(_TICK_SECONDS * 1000))
         families = (
             TopicNames(self.routes, self._clock).handlers(),
             self._brokers.handlers(),
@@ -126,10 +129,12 @@ class EmbeddedNames:
 
     @staticmethod
     def prepare(
-        listening: socket.socket, clock: Clock, *, key_values_path: Path, groups: KnownGroups, limits: NetLimits
-    ) -> "EmbeddedNames":
-        """Make the service around an address that was bound; it does not accept connections yet."""
-        names = Names(clock, key_values_path=key_values_path, groups=groups)
+        listening: socket.socket, clock: Clock, *, key_values_path: Path, groups: KnownGroups, limits: NetLimits,
+        lease_ms: int = LEASE_MS,
+    ) -> "EmbeddedNames":  # fmt: skip
+        """Make the service around an address that was bound; it does not accept connections yet. `lease_ms`: of leaders
+        whose controllers are in this process."""
+        names = Names(clock, key_values_path=key_values_path, groups=groups, lease_ms=lease_ms)
         door = _Door(names.port())
         server = Server(door, limits)
         server.on_adopt = door.brought

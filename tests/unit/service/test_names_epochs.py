@@ -136,6 +136,17 @@ def test_a_leader_that_goes_stays_in_routes_until_there_is_another_or_the_time_i
         assert leader(routes) == (SECOND.address if successor else None)
 
 
+@pytest.mark.parametrize(("lease_ms", "kept_ms"), [(1_000, 10_000), (3_000, 10_000), (20_000, 60_000)])
+def test_a_leader_that_is_gone_stays_in_routes_for_three_leases_or_ten_seconds(lease_ms: int, kept_ms: int) -> None:
+    """Another one is elected when its lease is over."""
+    routes = RouteTable(started_ms=0, grace_ms=lease_ms)
+    routes.register(said(FIRST, 3), 0)
+    assert routes.session_closed(7, 1_000) == []
+    assert routes.expire(1_000 + kept_ms - 1) == []
+    assert leader(routes) == FIRST.address
+    assert routes.expire(1_000 + kept_ms) == [FIRST]
+
+
 def test_a_withdrawal_is_of_the_epoch_whatever_address_it_names() -> None:
     """The leader was about to be found at another one: what it last registered is not what it knows of itself."""
     registrar = Registrar(

@@ -150,7 +150,7 @@ class Controller:
             self._names = EmbeddedNames.prepare(
                 names, clock, key_values_path=Path(options.data_dir) / "names.json",
                 groups=self._decisions.known_groups,
-                limits=net_limits(options.limits, connections=shares.name_connections),
+                limits=net_limits(options.limits, connections=shares.name_connections), lease_ms=options.lease_ms,
             )  # fmt: skip
             await self._names.join(self._guard)
             bound["nameServer"] = self._names.address

@@ -29,7 +29,8 @@ __all__ = [
 EXPIRY_MS = 120_000
 """How long a broker may be silent unless it asks for another time."""
 SUCCESSION_MS = 10_000
-"""How long routes name a leader that is gone, while its group elects another: three leases."""
+"""How long routes name a leader that is gone, while its group elects another: three leases of ordinary length. A group
+with longer ones takes longer."""
 
 
 class TableVersion(NamedTuple):
@@ -108,12 +109,14 @@ class RouteTable:
     """
 
     def __init__(self, *, started_ms: int, grace_ms: int, groups: KnownGroups | None = None) -> None:
-        """`grace_ms` is one lease: how long unknown topics may be those of a leader that has not registered yet.
+        """`grace_ms` is one lease: how long unknown topics may be those of a leader that has not registered yet. Three
+        of them are what a succession may take.
 
         The wait ends early when every one of the known groups has registered its leader.
         """
         self.revision = 0
         self._settled_ms = started_ms + grace_ms
+        self._succession_ms = max(SUCCESSION_MS, 3 * grace_ms)
         self._groups = groups or Expected()
         self._epochs = Epochs(self._groups)
         self._topics: dict[str, dict[str, TopicConfig]] = {}
@@ -194,7 +197,7 @@ class RouteTable:
         live = self._leader_of(broker)
         if live is None or live.epoch != epoch:
             return False
-        live.until_ms = now_ms + SUCCESSION_MS
+        live.until_ms = now_ms + self._succession_ms
         return True
 
     def session_closed(self, session_id: int, now_ms: int) -> list[BrokerIdentity]:
@@ -209,7 +212,7 @@ class RouteTable:
                 gone.append(live)
         for live in gone:
             if live.epoch is not None and live.until_ms is None:
-                live.until_ms = now_ms + SUCCESSION_MS
+                live.until_ms = now_ms + self._succession_ms
         return self._forget(live for live in gone if live.until_ms is None)
 
     def expire(self, now_ms: int) -> list[BrokerIdentity]:
@@ -217,7 +220,7 @@ class RouteTable:
         for live in self._live.values():
             known = self._epochs.of(live.broker.cluster, live.broker.name, now_ms)
             if live.epoch is not None and live.epoch < known and live.until_ms is None:
-                live.until_ms = now_ms + SUCCESSION_MS
+                live.until_ms = now_ms + self._succession_ms
         return self._forget(
             live for live in self._live.values()
             if (live.sessions and now_ms - live.seen_ms > live.expiry_ms)
