@@ -29,7 +29,7 @@ from logherd.app.guarded.lent import NAMES, REMOTING, Lent
 from logherd.app.guarded.relay import open_relay
 from logherd.app.live_settings import LiveSettings
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import net_limits, relimit
+from logherd.app.option_values import names_limits, net_limits, relimit
 from logherd.app.requests import WaitingAnswers
 from logherd.app.resting import Resting
 from logherd.app.services import Place, Services
@@ -202,7 +202,7 @@ class Broker:
         path = Path(self._options.data_dir) / "names.json"
         embedded = EmbeddedNames.prepare(
             listening, self._clock, key_values_path=path, groups=Expected((identity.name,)),
-            limits=net_limits(self._options.limits, connections=connections),
+            limits=names_limits(self._options.limits, connections=connections),
         )  # fmt: skip
         embedded.attach(
             identity, self._engine.metadata, self._clock, ha_address=ha_address(self._options, identity),
@@ -278,8 +278,8 @@ class Broker:
     # ---- while it runs
 
     def _relimit(self, options: BrokerOptions) -> None:
-        servers, largest = (self._server, *self._names.servers.values()), options.store.message_bytes_max
-        relimit(servers, options.limits, body_bytes_max=largest)
+        largest = options.store.message_bytes_max
+        relimit(self._server, self._names.servers.values(), options.limits, body_bytes_max=largest)
 
     def _answer(self, position: int) -> None:
         """Release what waits for a position up to this one."""

@@ -1,9 +1,11 @@
 """From the checked settings to the option values of each room."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from logherd.app.memory import buffers_for, granted_memory
 from logherd.model.host import encode_host
+from logherd.net.intake import HEADER_SIZE
 from logherd.net.limits import AdmissionLimits, FlowLimits, NetLimits, PatienceLimits
 from logherd.net.server import Server
 from logherd.service.metadata.defaults import DefaultsOptions
@@ -14,12 +16,19 @@ from logherd.store import FOLLOWER_CACHED_BYTES, DerivedOptions, LogOptions, Ret
 from logherd.wire.limits import DEFAULT_LIMITS, WireLimits
 
 __all__ = [
-    "defaults_options", "host_of", "net_limits", "pull_options", "relimit", "reserve_bytes", "retention_options",
-    "send_options", "store_options",
+    "defaults_options", "host_of", "names_limits", "net_limits", "pull_options", "relimit", "reserve_bytes",
+    "retention_options", "send_options", "store_options",
 ]  # fmt: skip
 
 _RECORD_OVERHEAD = 128 * 1024
 """What a record may need beside its body: properties (32 KiB), topic, fixed fields."""
+
+_WAITING_PULLS_PARTS = (3, 4)
+"""How much of the memory for clients their waiting pulls may take: 1 KiB each, as `net` counts them."""
+
+_WAITING_BESIDE_PULLS = 256
+"""At the limit of what waits on a connection it is not read any more, neither are its sends and heartbeats. Pulls alone
+never come to that: they are refused before."""
 
 _SLOW_CLIENTS = 64
 """So many clients may leave as many answers unread as one may before the memory of all is used up."""
@@ -77,7 +86,13 @@ def send_options(options: BrokerOptions, *, store_host: bytes) -> SendOptions:
 
 
 def pull_options(options: BrokerOptions) -> PullOptions:
-    return PullOptions(auto_create_groups=options.topics.auto_create_groups)
+    """Once the memory of all is used up nobody is read, whoever used it: so pulls that wait leave a part of it."""
+    share = _buffers(options.limits) // HEADER_SIZE * _WAITING_PULLS_PARTS[0] // _WAITING_PULLS_PARTS[1]
+    return PullOptions(
+        auto_create_groups=options.topics.auto_create_groups,
+        parked_max=min(PullOptions().parked_max, share),
+        session_parked_max=options.limits.parked_pulls_per_connection,
+    )
 
 
 def net_limits(limits: LimitOptions, *, connections: int, body_bytes_max: int = 0) -> NetLimits:
@@ -85,7 +100,7 @@ def net_limits(limits: LimitOptions, *, connections: int, body_bytes_max: int = 
     answer unread whatever they say, also with the largest message, whose body has `body_bytes_max`: else it could never
     read that. What the settings leave open goes by the memory that the process can have; to find that out blocks for a
     few reads."""
-    buffers = buffers_for(granted_memory()) if limits.buffered_bytes is None else limits.buffered_bytes
+    buffers = _buffers(limits)
     return NetLimits(
         admission=AdmissionLimits(connections, limits.connections_per_address),
         patience=PatienceLimits(
@@ -95,7 +110,7 @@ def net_limits(limits: LimitOptions, *, connections: int, body_bytes_max: int = 
         ),
         flow=FlowLimits(
             running_max=limits.requests_per_connection,
-            parked_max=limits.parked_pulls_per_connection,
+            parked_max=limits.parked_pulls_per_connection + _WAITING_BESIDE_PULLS,
             request_bytes_max=limits.request_bytes_per_connection,
             unsent_bytes_soft=min(FlowLimits().unsent_bytes_soft, buffers // _SLOW_CLIENTS),
             unsent_bytes_max=max(limits.unsent_bytes_per_connection, body_bytes_max + _RECORD_OVERHEAD),
@@ -109,11 +124,24 @@ def net_limits(limits: LimitOptions, *, connections: int, body_bytes_max: int = 
     )
 
 
-def relimit(servers: Iterable[Server | None], limits: LimitOptions, *, body_bytes_max: int = 0) -> None:
+def _buffers(limits: LimitOptions) -> int:
+    return buffers_for(granted_memory()) if limits.buffered_bytes is None else limits.buffered_bytes
+
+
+def names_limits(limits: LimitOptions, *, connections: int) -> NetLimits:
+    """The same for a name service: who has not asked yet may wait as long as who has. Java clients connect to all name
+    servers when they start, ask one of them, and connect anew, within seconds, to another that ends its connection."""
+    told = net_limits(limits, connections=connections)
+    first = max(told.patience.first_frame_seconds, told.patience.idle_seconds)
+    return replace(told, patience=replace(told.patience, first_frame_seconds=first))
+
+
+def relimit(server: Server | None, names: Iterable[Server], limits: LimitOptions, *, body_bytes_max: int = 0) -> None:
     """Let those that listen go by these limits from now on, each with the number of connections that it was given."""
-    for server in servers:
-        if server is not None:
-            server.relimit(net_limits(limits, connections=server.connections_max, body_bytes_max=body_bytes_max))
+    if server is not None:
+        server.relimit(net_limits(limits, connections=server.connections_max, body_bytes_max=body_bytes_max))
+    for each in names:
+        each.relimit(names_limits(limits, connections=each.connections_max))
 
 
 def host_of(ip: str, port: int) -> bytes:

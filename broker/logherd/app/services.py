@@ -140,6 +140,8 @@ class Services:
         store.keep_free(reserve_bytes(options.store, self._disk().total))
         store.flush_every(options.store.async_flush_interval_ms)
         self.targets.auto_create = topics.auto_create
+        pulls = pull_options(options)
+        self.pull.hold.limit(parked_max=pulls.parked_max, session_max=pulls.session_parked_max)
         self.heartbeats.auto_create_groups = self.pull.auto_create_groups = topics.auto_create_groups
         if self._metadata.leading:  # whoever leads next makes the template, too, if there is none by then
             with suppress(MetadataRefusedError):

@@ -155,7 +155,10 @@ class LimitSettings(Group):
         default=200, ge=1, le=100_000, description="Open connections from one address."
     )
     requests_per_connection: Whole = Field(default=256, ge=1, description="Requests in work on one connection.")
-    parked_pulls_per_connection: Whole = Field(default=4096, ge=1, description="Waiting pulls on one connection.")
+    parked_pulls_per_connection: Whole = Field(
+        default=4096, ge=1,
+        description="Waiting pulls on one connection; more are refused (2), and tried again by clients each second.",
+    )  # fmt: skip
     request_bytes_per_connection: Bytes = Field(
         default=32 * _MIB, alias="requestSizePerConnection", ge=_MIB, description="Bytes in work before reading stops."
     )
@@ -173,7 +176,10 @@ class LimitSettings(Group):
         "process can have (its control group's limit, or the machine's), at most 256MiB.",
     )
     first_frame_ms: Milliseconds = Field(
-        default=5000, alias="firstFrameTime", ge=100, description="Time for the first frame."
+        default=5000,
+        alias="firstFrameTime",
+        ge=100,
+        description="Time for the first frame; at a name service `idleTime`, if that is longer.",
     )
     frame_ms: Milliseconds = Field(
         default=10_000, alias="frameTime", ge=100, description="Time for the rest of a begun frame."

@@ -17,7 +17,7 @@ class World:
     """A hold, and what is read for those who wait: nothing, unless the test says so or it is the last time."""
 
     def __init__(self) -> None:
-        self.hold = Hold(recheck_ms=5_000, parked_max=100)
+        self.hold = Hold(recheck_ms=5_000, parked_max=100, session_max=100)
         self.read: list[tuple[Waiter, bool]] = []
         self.found = False
 

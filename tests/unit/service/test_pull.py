@@ -679,6 +679,17 @@ def test_no_more_pulls_wait_than_the_limit(tmp_path: Path) -> None:
     refused(rig, 2, "2 pulls are waiting here", sysFlag=SUBSCRIPTION | SUSPEND)
 
 
+def test_no_more_pulls_of_one_connection_wait_than_the_limit(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pulls=PullOptions(session_parked_max=2))
+    rig.metadata.topics.put(TopicConfig("orders"))
+    for number in (1, 2):
+        for _ in range(2):
+            parked(rig, 0, session=FakeSession(id=number))
+    refused(rig, 2, "2 pulls of this connection are waiting here", sysFlag=SUBSCRIPTION | SUSPEND)
+    rig.pull.session_closed(FakeSession(id=1))
+    parked(rig, 0, session=FakeSession(id=1))
+
+
 def test_a_pull_commits_its_offset_also_when_it_waits_and_only_then(rig: Rig) -> None:
     send(rig, "A", "A")
     session = parked(rig, 2, sysFlag=SUBSCRIPTION | SUSPEND | COMMIT, commitOffset=1)

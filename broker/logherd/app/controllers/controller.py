@@ -28,7 +28,7 @@ from logherd.app.metrics.controller import read_board, read_quorum
 from logherd.app.metrics.parts import read_names, read_port, read_requests
 from logherd.app.metrics.text import scrape_of
 from logherd.app.names import EmbeddedNames
-from logherd.app.option_values import net_limits, relimit
+from logherd.app.option_values import names_limits, net_limits, relimit
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.settings import OfficeOptions
 from logherd.net.server import Server
@@ -150,7 +150,7 @@ class Controller:
             self._names = EmbeddedNames.prepare(
                 names, clock, key_values_path=Path(options.data_dir) / "names.json",
                 groups=self._decisions.known_groups,
-                limits=net_limits(options.limits, connections=shares.name_connections), lease_ms=options.lease_ms,
+                limits=names_limits(options.limits, connections=shares.name_connections), lease_ms=options.lease_ms,
             )  # fmt: skip
             await self._names.join(self._guard)
             bound["nameServer"] = self._names.address
@@ -173,7 +173,7 @@ class Controller:
         await self._member.stop(STOP_SECONDS)
 
     def _relimit(self, options: ControllerOptions) -> None:
-        relimit((self._server, self._names.server if self._names is not None else None), options.limits)
+        relimit(self._server, () if self._names is None else (self._names.server,), options.limits)
 
     def _collect(self) -> Readings:
         readings = Readings()

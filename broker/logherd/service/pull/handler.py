@@ -72,7 +72,9 @@ class PullHandler:
         self._counter = counter
         self._options = options
         self._rules = rules
-        self.hold = Hold(recheck_ms=options.recheck_ms, parked_max=options.parked_max)
+        self.hold = Hold(
+            recheck_ms=options.recheck_ms, parked_max=options.parked_max, session_max=options.session_parked_max
+        )
         self.permission: int = Permission.READ_WRITE
         self.auto_create_groups = options.auto_create_groups
         self.elsewhere: Callable[[QueueLog, int], int] | None = None
@@ -221,8 +223,8 @@ class PullHandler:
         self, frame: Frame, session: Session, header: PullMessageHeader, queue: QueueLog, result: ReadResult,
         tag_codes: frozenset[int] | None,
     ) -> Answer:  # fmt: skip
-        if self.hold.full:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{len(self.hold)} pulls are waiting here, no more can wait")
+        if (refusal := self.hold.refusal(session.id)) is not None:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, refusal)
         now_ms = self._clock.monotonic_ms()
         suspend_ms = min(header.suspend_timeout_ms, self._options.suspend_ms_max)
         known = self._metadata.groups.get(header.consumer_group)

@@ -46,9 +46,10 @@ Retry = Callable[[Waiter, bool], Reply | None]
 class Hold:
     """All parked pulls of a broker. Owned by the loop thread; nothing blocks."""
 
-    def __init__(self, *, recheck_ms: int, parked_max: int) -> None:
+    def __init__(self, *, recheck_ms: int, parked_max: int, session_max: int) -> None:
         self._recheck_ms = recheck_ms
         self._parked_max = parked_max
+        self._session_max = session_max
         self._by_queue: dict[QueueLog, dict[int, Waiter]] = {}
         self._by_session: dict[int, set[int]] = {}
         self._waiters: dict[int, Waiter] = {}
@@ -58,10 +59,19 @@ class Hold:
     def __len__(self) -> int:
         return len(self._waiters)
 
-    @property
-    def full(self) -> bool:
-        """Whether no further pull may be parked."""
-        return len(self._waiters) >= self._parked_max
+    def limit(self, *, parked_max: int, session_max: int) -> None:
+        """From the next pull on no more than this wait, of all and of each connection."""
+        self._parked_max = parked_max
+        self._session_max = session_max
+
+    def refusal(self, session_id: int) -> str | None:
+        """Why no further pull of this connection may be parked; None if it may."""
+        if len(self._waiters) >= self._parked_max:
+            return f"{len(self._waiters)} pulls are waiting here, no more can wait"
+        own = len(self._by_session.get(session_id, ()))
+        if own >= self._session_max:
+            return f"{own} pulls of this connection are waiting here, no more can wait"
+        return None
 
     def park(self, waiter: Waiter, now_ms: int) -> None:
         """Keep a pull until `wake`, `tick` or `session_closed` lets it go."""
