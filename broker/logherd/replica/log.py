@@ -207,6 +207,11 @@ class ReplicaStore:
         """Whether `write` may find no room: the leader is to be asked for heartbeats only."""
         return not self.store.has_room
 
+    @property
+    def tight(self) -> bool:
+        """Whether it may be full after any `write`, because its disk is."""
+        return self._extent.is_tight
+
     # ---- what is flushed, and what is committed ----------------------------------------------------------------
 
     def note(self, token: int) -> bool:

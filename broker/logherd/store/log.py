@@ -49,6 +49,10 @@ class Extent(Protocol):
     def untaken(self) -> bool:
         """Whether `take_batch` has something to give."""
 
+    @property
+    def is_tight(self) -> bool:
+        """Whether there is no further segment, nor space for one."""
+
 
 class CommitLog:
     """Segments, and the records appended to the last one that were not yet taken as batches.
@@ -109,10 +113,14 @@ class CommitLog:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is a further segment, or space for one, or no need of one for some time."""
-        segment_bytes = self._options.segment_bytes
-        is_far = self.end_position < self.active.end - self._ahead_bytes
-        return self.upcoming is not None or is_far or self._writer.free_bytes >= segment_bytes
+        """Whether there is a further segment, or space for one, or no need of one whatever another replica appends
+        next. Not earlier, for what is left then is what a full disk has for metadata."""
+        longest = min(self._options.foreign_record_bytes_max, max(self._ahead_bytes, self.record_bytes_limit))
+        return not self.is_tight or self.active.end - self.end_position > longest + BLANK_SIZE_MIN
+
+    @property
+    def is_tight(self) -> bool:
+        return self.upcoming is None and self._writer.free_bytes < self._options.segment_bytes
 
     @property
     def has_room_to_lead(self) -> bool:

@@ -33,8 +33,12 @@ class LogOptions:
     """Newest part of a follower's log that stays in the system's file cache. None: as the system sees fit."""
     reserve_bytes: int = 512 * _MIB
     """Free space below which clients' messages are refused, so that derived files and metadata go on."""
-    metadata_bytes: int = 8 * _MIB
-    """Room at the end of the last segment that only metadata may use when no further segment can be created."""
+    metadata_bytes: int = 24 * _MIB
+    """Room at the end of the last segment that only metadata may use when no further segment can be created. A group
+    uses what of it lies before the last `foreign_record_bytes_max`."""
+    foreign_record_bytes_max: int = 16 * _MIB
+    """No record that another replica appended is longer, as it travels in one frame. Where more than so much is left of
+    a segment, none of them can need a further one; of a smaller segment it is what the own settings say."""
 
     def __post_init__(self) -> None:
         ensure(self.segment_bytes >= 4096, "a segment has at least 4096 bytes", self.segment_bytes)

@@ -14,7 +14,7 @@ from logherd.model.names import Epoch, Position
 from logherd.replica import LogStartGone, ReplicaStore
 from logherd.replication.epochs import ORIGIN, Point, Run
 from logherd.replication.log import Image, SpanDamagedError, UnreadableError
-from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_again, common_run
+from logherd.store import MessageStore, RawRefused, StoreDamaged, StoreFull, begin_again, common_run
 from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk, SimulatedCrash
 from unit.store.helpers import HOST, ROOT, SimClock, none_left, settle, small_options
@@ -386,6 +386,37 @@ def test_a_blank_that_a_crash_left_at_the_end_is_cut_so_that_no_epoch_is_guessed
     flush(again)
     assert again.epochs.runs == log.epochs.runs
     assert again.end == after
+
+
+def test_h4_a_follower_whose_disk_is_as_full_as_its_leaders_takes_what_that_still_takes() -> None:
+    """Else nothing that the reserve is for is ever committed: no offset, no snapshot, no barrier."""
+    leader, follower = (open_tight() for _ in range(2))
+    with pytest.raises(StoreFull):
+        fill(leader, *[1] * 100, size=100)
+    clients_end = leader.end
+    for _ in range(2):
+        append_metadata(leader)
+    while follower.end < leader.end:
+        assert not follower.full, f"at {follower.end} of {clients_end}"
+        follower.write(leader.read(follower.end, 300), follower.end)
+    while not follower.full:
+        append_metadata(leader)
+        follower.write(leader.read(follower.end, 300), follower.end)
+    assert SEGMENT - 700 < follower.end < SEGMENT - 300, "whatever comes next may need a further segment"
+
+
+def open_tight() -> ReplicaStore:
+    """A log whose disk has no room for a second segment."""
+    sizes = {"foreign_record_bytes_max": 500, "record_bytes_max": 500}
+    options = replace(small_options(log=sizes, derived={"interval_ms": 0}), replicated=True)
+    disk = SimDisk(capacity=2 * SEGMENT)
+    return ReplicaStore(MessageStore.open(ROOT, options, disk, clock=SimClock()), [])
+
+
+def append_metadata(log: ReplicaStore) -> None:
+    log.store.append(
+        log.store.queue("M", 0), b"m" * 20, b"", born_timestamp=1, born_host=HOST, store_timestamp=1, reserve=True
+    )
 
 
 # ---- damage

@@ -167,6 +167,8 @@ class Replica:
     def receive(self, envelopes: Sequence[Envelope]) -> None:
         """Messages of other replicas have arrived."""
         for envelope in envelopes:
+            if self.log.tight:  # a tick comes too late
+                self._look_at_disk()
             self._feed(Received(envelope))
             self.mode.received(envelope)
         if self._pass is not None and self.mode.machine.leads is None:

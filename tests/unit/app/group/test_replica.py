@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from logherd.app.group.replica import Replica
-from logherd.group.inputs import Appended, Flushed, Input, Received
+from logherd.group.inputs import Appended, Flushed, Health, Input, Received
 from logherd.group.output import Drained, Event, Output, Promise
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
@@ -29,6 +29,7 @@ class World:
         mode: Any = SimpleNamespace(machine=self.machine, received=lambda _: None, told=lambda _: None, ask=None)
         log: Any = self
         self.store = SimpleNamespace(background_work=bool, flushed_position=0, end_position=1)
+        self.tight = False
         self.replica = Replica(mode, log, SimpleNamespace(), duties=self, flush=flush)  # type: ignore[arg-type]
         self.replica.links = self
         self.replica.disk.submit = self.submit  # type: ignore[method-assign]
@@ -130,6 +131,24 @@ async def test_a_follower_holds_nothing() -> None:
     world.holds = True
     world.replica.receive([MESSAGE])
     assert world.happened == ["to the disk"]
+
+
+async def test_a_follower_on_a_full_disk_looks_at_it_before_each_message() -> None:
+    """Several come between two ticks, and the one that finds no room would end the process."""
+    world, heard = World(leads=False), list[Input]()
+    world.machine.step = lambda event, now: (heard.append(event), world.step(event, now))[1]
+    world.tight = True
+    world.store = SimpleNamespace(accepts_messages=False, has_room=True, has_room_to_lead=True)
+    world.replica.receive([])
+    assert heard == []
+    world.replica.disk.submit = lambda *, here: None  # type: ignore[method-assign]
+    world.replica.receive([MESSAGE])
+    world.store.has_room = False
+    world.replica.receive([MESSAGE, MESSAGE])
+    before = Health(space=False), Health(space=False, room=False)
+    assert [event for event in heard if not isinstance(event, Appended)] == [
+        before[0], Received(MESSAGE), before[1], Received(MESSAGE), Received(MESSAGE)
+    ]  # fmt: skip
 
 
 async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
