@@ -9,7 +9,14 @@ from pathlib import Path
 from logherd.kit.clock import Clock
 from logherd.service.metadata import CHANGES, Metadata, MetadataDamagedError
 from logherd.service.metadata.reserved import is_system_group, is_system_topic
-from logherd.service.metadata.rocketmq import CONFIG_FILES, Adopted, AdoptionError, adopt_config, configured_names
+from logherd.service.metadata.rocketmq import (
+    CONFIG_FILES,
+    Adopted,
+    AdoptionError,
+    adopt_config,
+    check_config,
+    configured_names,
+)
 from logherd.service.metadata.store_log import StoreLog
 from logherd.store import MessageStore
 from logherd.store.files import Files
@@ -58,9 +65,14 @@ def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Meta
     Durable: no; see `adopting_ends`. Raises: AdoptionError, MetadataRefusedError, OSError.
     """
     directory = Path(data_dir) / "config"
-    if not metadata.is_new and not is_adopting(files, data_dir):
+    expected = is_adopting(files, data_dir)
+    if not metadata.is_new and not expected:
         return
-    found = {name: (directory / name).read_bytes() for name in CONFIG_FILES if (directory / name).is_file()}
+    found = {name: content for name in CONFIG_FILES if (content := _kept(directory, name)) is not None}
+    if expected and (lacking := [name for name in CONFIG_FILES if name not in found]):
+        _log.warning(
+            "files that RocketMQ keeps are not there, so nothing of them is taken over", files=", ".join(lacking)
+        )
     if found and (metadata.is_new or CONFIG_FILES[0] in found):
         adopted = replace_metadata(store, metadata, found)
         _log.info("RocketMQ store adopted", topics=adopted.topics, groups=adopted.groups, offsets=adopted.offsets)
@@ -69,6 +81,28 @@ def adopt_files(files: Files, data_dir: str, store: MessageStore, metadata: Meta
 def is_adopting(files: Files, data_dir: str) -> bool:
     """Whether what is to be taken over is not known to be durable."""
     return files.size(f"{data_dir}/config/{_MARK}") is not None
+
+
+def _kept(directory: Path, name: str) -> bytes | None:
+    """What RocketMQ would start with: a file, or the copy of its former content, where it was killed as it wrote that.
+
+    Source: apache/rocketmq: common/src/main/java/org/apache/rocketmq/common/ConfigManager.java (load, loadBak)
+    """
+    found = {path.name: path.read_bytes() for path in (directory / name, directory / f"{name}.bak") if path.is_file()}
+    content = next((each for each in found.values() if _is_whole(name, each)), None)
+    if content is None:
+        return next(filter(None, found.values()), None)  # for who says what is wrong with it
+    if content is not found.get(name):
+        _log.warning("a file of RocketMQ's is missing or damaged; its backup was taken", file=name)
+    return content
+
+
+def _is_whole(name: str, content: bytes) -> bool:
+    try:
+        check_config({name: content})
+    except AdoptionError:
+        return False
+    return bool(content)
 
 
 def adopting_ends(files: Files, data_dir: str) -> None:

@@ -108,6 +108,53 @@ async def test_what_was_taken_is_on_the_disk_before_it_is_forgotten_that_it_is_t
     await closed(engine)
 
 
+@pytest.mark.parametrize("left", [None, b"", bytes(512), b'{"offsetTable":{"kept@rea'])
+async def test_of_a_file_that_rocketmq_was_killed_in_writing_its_backup_is_taken(
+    options: BrokerOptions, left: bytes | None
+) -> None:
+    """As RocketMQ does. Nothing else says how far its groups had consumed."""
+    folder = await handed_over(options)
+    for name in ("topics.json", "consumerOffset.json"):
+        (folder / name).rename(folder / f"{name}.bak")
+        if left is not None:
+            (folder / name).write_bytes(left)
+    engine = await opened(options)
+    assert said(engine) == ({"kept", "made"}, 4)
+    await closed(engine)
+
+
+@pytest.mark.parametrize(("left", "backup"), [(b"{", None), (b"{", b""), (b"{", b"[]"), (b"", b"["), (None, b"[")])
+async def test_a_damaged_file_without_a_sound_backup_is_refused(
+    options: BrokerOptions, left: bytes | None, backup: bytes | None
+) -> None:
+    folder = await handed_over(options)
+    (folder / "consumerOffset.json").unlink()
+    for name, content in {"consumerOffset.json": left, "consumerOffset.json.bak": backup}.items():
+        if content is not None:
+            (folder / name).write_bytes(content)
+    with pytest.raises(AdoptionError, match=r"consumerOffset\.json"):
+        await opened(options)
+
+
+async def test_what_rocketmq_has_not_left_is_named(options: BrokerOptions, caplog: pytest.LogCaptureFixture) -> None:
+    folder = await handed_over(options)
+    (folder / "consumerOffset.json").unlink()
+    engine = await opened(options)
+    (line,) = (each for each in caplog.records if each.levelname == "WARNING")
+    assert vars(line)["fields"] == {"files": "consumerOffset.json"}
+    await closed(engine)
+
+
+async def test_a_backup_counts_for_nothing_while_the_file_is_sound(options: BrokerOptions) -> None:
+    folder = await handed_over(options)
+    offsets = json.loads((folder / "consumerOffset.json").read_text())
+    offsets["offsetTable"]["kept@readers"]["0"] = 1
+    (folder / "consumerOffset.json.bak").write_text(json.dumps(offsets))
+    engine = await opened(options)
+    assert said(engine)[1] == 4
+    await closed(engine)
+
+
 async def test_it_is_taken_once(options: BrokerOptions) -> None:
     folder = await handed_over(options)
     engine = await opened(options)
