@@ -5,7 +5,7 @@ cut before anything is derived or appended; the checkpoint promises derived file
 """
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ from logherd.store.recovery_rows import (
     choose,
 )
 from logherd.store.scan import ScanEnd, scan_records
-from logherd.store.segment import Segment, segment_start
+from logherd.store.segment import Segment, allocate_segment, segment_start
 from logherd.store.segment_survey import SegmentSurvey, carry_out, survey_segments
 from logherd.store.tail import cut_tail, look_behind, write_again
 from logherd.store.uncommitted import Uncommitted, recover_uncommitted
@@ -328,6 +328,8 @@ def _prepare_segments(
             extra.close()
             files.unlink(extra.path)
             files.sync_dir(directory)
+        if not checkpoint.counter:
+            _fill_holes(files, segments, tail.position)
         if tail.position < segments[-1].end:
             return segments
     elif segments:
@@ -339,6 +341,15 @@ def _prepare_segments(
         raise StoreFull(f"no room for a segment of {options.log.segment_bytes} bytes: {error}") from error
     segments[-1].make_durable(directory)
     return segments
+
+
+def _fill_holes(files: Files, segments: list[Segment], position: int) -> None:
+    """Give what the log goes on into all its blocks, if there is room. RocketMQ's files are holes behind their records,
+    where a full disk takes no record, and a write that failed ends a store. Raises: OSError."""
+    for segment in segments:
+        if segment.end > position:
+            with suppress(StoreFull):
+                allocate_segment(files, segment.path, segment.size)
 
 
 def _make_writer(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from logherd.store.files_os import OsFiles
+from store.test_adoption import SEGMENT, rocketmq_store
 from unit.store.helpers import append, flush, open_store, settle
 
 
@@ -21,3 +22,20 @@ def test_h3_only_files_of_the_log_take_their_whole_length_and_queues_and_indexes
     assert sizes["consumequeue"] == 3 * 20
     (index,) = [path for path in (tmp_path / "index").iterdir() if path.is_file()]
     assert index.stat().st_size == 40 + 32 * 4 + 4 * 20  # the entry 0 is nobody's
+
+
+def test_of_a_store_of_rocketmqs_the_files_that_the_log_goes_on_into_get_all_their_blocks(tmp_path: Path) -> None:
+    """It makes them of holes. On a full disk the first record in one ends the store, whatever the reserve is for."""
+    disk, _, end = rocketmq_store(3)
+    for path, inode in disk.names.items():
+        target = tmp_path / path.removeprefix("/data/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            file.write(inode.content()[:end])
+            file.truncate(inode.size)
+    files = [tmp_path / "commitlog" / f"{start:020d}" for start in (0, SEGMENT)]
+    assert all(path.stat().st_blocks * 512 < SEGMENT for path in files)
+    store = open_store(OsFiles(), tmp_path)
+    assert store.recovery.store == "RocketMQ's"
+    assert all(path.stat().st_blocks * 512 >= SEGMENT for path in files)
+    store.close()
