@@ -349,7 +349,8 @@ class CommitLog:
                 data = newest_bytes(batch.parts, batch.end, after, segment_end=batch.segment.end)
                 return whole_records(data, after, batch.kept, bytes_max, segment_end=batch.segment.end)
         segment = self.segments[bisect_right(self.segments, after, key=_start) - 1]
-        end = min(self.pending[0].start if self.pending else self.batch_start, segment.end)
+        # The lowest of all: a cut, or what follows it, may begin below a batch that is being written.
+        end = min(self.batch_start, segment.end, *(batch.start for batch in self.pending))
         view = segment.view[after - segment.start : end - segment.start]
         try:
             return whole_records(view, after, end, bytes_max, segment_end=segment.end)

@@ -307,6 +307,27 @@ def test_a_cut_takes_records_units_and_keys_wherever_they_are(leader):
     assert leader.query_index("T", "other", max_count=9, begin=0, end=1 << 60) == [ends[4]]
 
 
+def test_what_was_cut_is_not_read_while_a_batch_from_above_is_still_being_written(leader):
+    ends = []
+    for n in range(4):
+        append(leader, body=b"%d" % n * 60)
+        ends.append(leader.end_position)
+        if n == 2:
+            written(leader)
+    taken = leader.take_batch()
+    kept = bytes(leader.read_raw(0, ends[1])[0])
+    leader.truncate(ends[1])
+    assert leader.read_raw(0, 1 << 20) == (kept, ends[1])
+    append(leader, body=b"other")
+    assert raw(leader)[: ends[1]] == kept
+    found = raw(leader)
+    assert len(found) == leader.end_position
+    taken.write_and_flush()
+    leader.flushed(taken)
+    written(leader)
+    assert raw(leader) == found
+
+
 def test_a_cut_back_over_a_segments_end_goes_on_in_the_earlier_segment():
     disk = SimDisk()
     store = open_replica(disk)
