@@ -8,8 +8,9 @@ import pytest
 from logherd.kit.errors import InvariantError
 from logherd.model.record import encode_blank
 from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_at
+from logherd.store.consume_queue import UNIT_SIZE
 from unit.store.bare import bare_record
-from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, small_options
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
 
 SEGMENT = 8192
 
@@ -47,6 +48,22 @@ def test_a_foreign_log_outlives_a_crash_and_goes_on() -> None:
     assert again.end_position == end
     take(again, 5, first=20)
     assert len(bodies(again)) == 25
+
+
+def test_a_queue_that_begins_again_keeps_nothing_of_the_one_before_it() -> None:
+    """Its topic was deleted and made again. RocketMQ takes every unit that it finds in a file for a message."""
+    disk = SimDisk()
+    store = open_foreign(disk)
+    take(store, 20)
+    settle(store)
+    names = [f"/data/consumequeue/T/0/{first * UNIT_SIZE:020d}" for first in (0, 16)]
+    assert [disk.size(name) for name in names] == [16 * UNIT_SIZE, 4 * UNIT_SIZE]
+    take(store, 3)
+    settle(store)
+    assert bodies(store) == [b"000", b"001", b"002"]
+    assert [disk.size(name) for name in names] == [3 * UNIT_SIZE, None]
+    store.close()
+    assert bodies(open_foreign(disk)) == [b"000", b"001", b"002"]
 
 
 def test_opened_as_our_own_its_end_is_where_bare_records_end() -> None:
