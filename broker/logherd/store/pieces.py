@@ -124,7 +124,7 @@ def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
 def lies_in_record(segment: Segment, position: int, bare_end: int) -> bool:
     """Whether a whole record, or the blank one, lies across a position, as far as 1 MiB before it tells."""
     place = position - segment.start
-    if _ends_file(segment, place) or _is_whole(segment, place, bare_end):
+    if not segment.is_mappable or _ends_file(segment, place) or _is_whole(segment, place, bare_end):
         return False
     return _lies_across(segment, max(place - _SEARCH_BYTES, 0), place, bare_end)
 

@@ -191,6 +191,7 @@ class QueueReader:
             return
         at = position - segment.start
         try:
+            segment.ensure_mappable()
             self._lately_read.ensure(segment.file, segment.start, segment.size, at, min(at + size, segment.size))
         except Unreadable as error:
             raise self._log.damaged(segment.start + error.at, str(error)) from error
@@ -257,7 +258,7 @@ class QueueReader:
         """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a
         committed record is known to begin; None if a damaged part is too long to look behind it."""
         stored, segment = self.proven_timestamp(start), self._log.segment_of(start)
-        if stored is None and segment is not None:
+        if stored is None and segment is not None and segment.is_mappable:
             found = find_record(
                 segment.view, start, 0, min(_SEARCH_BYTES, segment.size), bare_end=self._bare_end,
                 readable=segment.readable,

@@ -10,7 +10,7 @@ import errno
 
 from logherd.store.errors import StoreFull
 from logherd.store.files import Directory, File, Files
-from logherd.store.readable import Readable
+from logherd.store.readable import Readable, Unreadable
 
 __all__ = ["SEGMENT_NAME_DIGITS", "Segment", "allocate_segment", "segment_name", "segment_start"]
 
@@ -124,6 +124,16 @@ class Segment:
         if self._view is None:
             self._view = self.file.map(self.size)
         return self._view
+
+    @property
+    def is_mappable(self) -> bool:
+        """A file that was shortened has no view, unless it had one before. Raises: OSError."""
+        return self._view is not None or self.file.size() >= self.size
+
+    def ensure_mappable(self) -> None:
+        """The same. Raises: Unreadable, OSError."""
+        if not self.is_mappable:
+            raise Unreadable(self.file.size(), "the file ends there")
 
     @property
     def readable(self) -> Readable:

@@ -201,6 +201,26 @@ def test_a_file_that_is_shortened_under_an_open_store_is_damage(tmp_path: Path) 
     survives(run)
 
 
+def test_so_is_one_of_which_nothing_was_read_yet_wherever_it_is_read(tmp_path: Path) -> None:
+    filled(tmp_path, close=False).close()
+    store = open_store(tmp_path, BadFiles())
+    store.advance(store.end_position)
+    for position in (0, SEGMENT):
+        os.truncate(file_of(tmp_path, position), 8 * BLOCK)
+    for read in (
+        lambda: store.read(store.queue("A", 0), 0, messages_max=1, bytes_max=1),
+        lambda: store.read_raw(0, 100),
+        lambda: store.record_at(0),
+        lambda: store.committed_bytes(0, 100),
+    ):
+        with pytest.raises(StoreDamaged, match=f"byte {8 * BLOCK} cannot be read: the file ends there"):
+            read()
+    assert not store.lies_in_record(100)
+    store.retention = RetentionOptions(age_ms=1)
+    assert not store.apply_retention(10**9, store.end_position), "of the second file nobody knows the age"
+    store.close()
+
+
 @pytest.mark.parametrize("shortened", [0, 1, 5 * BLOCK, SEGMENT - 8])
 def test_opening_refuses_a_log_with_a_file_that_was_shortened(pair: tuple[Path, Path], shortened: int) -> None:
     root = pair[0]
