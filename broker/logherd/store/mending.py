@@ -25,8 +25,9 @@ from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from logherd.store.errors import RawRefused, StoreDamaged
 from logherd.store.files import Files
+from logherd.store.format_file import FORMAT_BYTES_MAX, decode_format, format_path
 from logherd.store.raw import decode_run
-from logherd.store.readable import is_unreadable, write_over
+from logherd.store.readable import is_unreadable, read_or_empty, write_over
 from logherd.store.scan import ScanEnd, Scanned, scan_records
 from logherd.store.segment import Segment, allocate_segment, segment_name
 from logherd.store.tail import find_record_from
@@ -96,12 +97,16 @@ def restore_files(files: Files, root: str) -> list[str]:
 
 
 def _cut(files: Files, root: str) -> list[str]:
-    """Cut files that reach into the next one to the length of the others. Where that would make one another length it
-    is the next one that does not belong there, which a person has to see."""
+    """Cut files that reach into the next one, or as the last further than files of this store do, to the length of the
+    others. Where that would make one another length it is the next one that does not belong there, which a person has
+    to see."""
     segments, cut = open_segments(files, root), list[str]()
     places = {each.start: following.start - each.start for each, following in pairwise(segments)}
+    _, found = decode_format(read_or_empty(files, format_path(root), FORMAT_BYTES_MAX))
+    if segments and found is not None and found.segment_bytes:
+        places[segments[-1].start] = max(found.segment_bytes)
     long = [each for each in segments if each.size > places.get(each.start, each.size)]
-    usual = max((each.size for each in segments if each not in long), default=0)
+    usual = max((each.size for each in segments if each not in long), default=places[long[0].start] if long else 0)
     for each in long:
         if places[each.start] == usual:
             file = files.open(each.path)

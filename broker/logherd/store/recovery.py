@@ -230,7 +230,7 @@ def _recover(
     found = look(files, root)
     checkpoint = _believed(found, options)
     known = found.format.segment_bytes if found.format is not None else ()
-    survey = survey_segments(files, root, checkpoint=checkpoint, known_sizes=known)
+    survey = survey_segments(files, root, checkpoint=checkpoint, known_sizes=known, replicated=options.replicated)
     whole = [Segment(files, f"{root}/commitlog", file.start, file.size) for file in survey.kept() if file.size]
     try:
         tail = find_tail(whole, checkpoint, root) if whole else None

@@ -102,7 +102,7 @@ class Length(Enum):
     EMPTY = "empty"
     SHORT = "shorter than segments of this store are"
     FULL = "as long as a segment, or as the next file's name says"
-    LONG = "reaching into the next file"
+    LONG = "reaching into the next file, or a replica's last one and longer than it was made"
 
 
 class Place(Enum):
@@ -128,8 +128,11 @@ SEGMENT_ROWS: tuple[Row[SegmentAction], ...] = (
         "retention had recorded that it goes and was interrupted"),
     Row("first missing", {"below_start": (False,), "first_missing": (True,)}, SegmentAction.REFUSE,
         "the log should begin earlier: files are missing that retention did not delete"),
-    Row("overlap", {"below_start": (False,), "first_missing": (False,), "length": (Length.LONG,)},
-        SegmentAction.REFUSE, "two files claim the same positions"),
+    Row("overlap", {"below_start": (False,), "first_missing": (False,), "length": (Length.LONG,),
+                    "place": (Place.INSIDE, Place.GAP)}, SegmentAction.REFUSE, "two files claim the same positions"),
+    Row("last, too long", {"below_start": (False,), "first_missing": (False,), "length": (Length.LONG,),
+                           "place": (Place.LAST,)}, SegmentAction.REFUSE,
+        "the log would go on in it where all other replicas have begun the next file"),
     Row("inside", {"below_start": (False,), "first_missing": (False,), "length": (Length.FULL,),
                    "place": (Place.INSIDE,)}, SegmentAction.KEEP, "as it should be"),
     Row("gap", {"below_start": (False,), "first_missing": (False,), "length": (Length.EMPTY, *_NOT_EMPTY),

@@ -30,10 +30,13 @@ class SegmentSurvey:
         return [file for file in self.decided if file.row.action is not SegmentAction.DELETE]
 
 
-def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_sizes: tuple[int, ...]) -> SegmentSurvey:
+def survey_segments(
+    files: Files, root: str, *, checkpoint: Checkpoint, known_sizes: tuple[int, ...], replicated: bool
+) -> SegmentSurvey:  # fmt: skip
     """Decide on every file; nothing is changed.
 
-    `known_sizes` are the lengths that segments of this store were made with; without any, the longest file tells.
+    `known_sizes` are the lengths that segments of this store were made with; without any, the longest file tells. Those
+    of a replica end where the others' end.
     Raises: StoreDamaged.
     """
     directory = f"{root}/commitlog"
@@ -41,6 +44,7 @@ def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_si
     starts = [start for name in names if (start := segment_start(name)) is not None]
     sizes = [files.size(f"{directory}/{start:020d}") or 0 for start in starts]
     usual = known_sizes or (max(sizes, default=0),)
+    longest = max(known_sizes) if replicated and known_sizes else None
     begun_again = checkpoint.committed is not None and checkpoint.flushed == checkpoint.log_start
     below = [
         start + size <= checkpoint.log_start and (start != starts[-1] or begun_again)
@@ -53,7 +57,7 @@ def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_si
         facts: dict[str, Fact] = {
             "below_start": below[index],
             "first_missing": first and start > checkpoint.log_start,
-            "length": _length(start, size, following, usual),
+            "length": _length(start, size, following, usual, longest),
             "place": _place(start, size, following),
             "promised": checkpoint.flushed > start,
             "covers": checkpoint.flushed <= start + size,
@@ -66,10 +70,10 @@ def survey_segments(files: Files, root: str, *, checkpoint: Checkpoint, known_si
     return SegmentSurvey(tuple(decided), tuple(name for name in names if segment_start(name) is None))
 
 
-def _length(start: int, size: int, following: int | None, usual: tuple[int, ...]) -> Length:
+def _length(start: int, size: int, following: int | None, usual: tuple[int, ...], longest: int | None) -> Length:
     if size == 0:
         return Length.EMPTY
-    if following is not None and start + size > following:
+    if start + size > following if following is not None else longest is not None and size > longest:
         return Length.LONG
     if start + size == following or size in usual or size > max(usual):
         return Length.FULL

@@ -7,13 +7,15 @@ from random import Random
 from typing import cast
 
 import pytest
+from msgspec.structs import replace as changed
 
 from logherd.model.record import BLANK_MAGIC
 from logherd.store import MessageStore, RawRefused, StoreDamaged, begin_later, pieces
+from logherd.store.checkpoint import SLOT_OFFSETS, encode_slot
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.files import File
 from logherd.store.files_os import OsFiles
-from logherd.store.mending import Neighbour, mend, restore_files, survey
+from logherd.store.mending import Neighbour, mend, replica_checkpoint, restore_files, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
 from logherd.store.readable import Readable
@@ -362,6 +364,42 @@ def test_files_that_something_has_made_longer_are_cut_where_the_next_begin(
     heal(damaged, whole)
     assert survey(damaged, ROOT).damages == ()
     assert log_of(damaged) == log_of(whole)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_so_is_the_last_one_where_the_others_begin_the_next(pair: tuple[SimDisk, SimDisk], alone: bool) -> None:
+    """A follower would refuse its leader's next file, and a leader would write what all others refuse."""
+    damaged, whole = pair
+    before = log_of(whole)
+    last = max(before)
+    if alone:  # without another file to compare with
+        for path in set(before) - {last}:
+            damaged.unlink(path)
+        position = int(last[-20:])
+        (damaged.names[f"{ROOT}/checkpoint"]).base[:] = checkpoint_at(damaged, position)
+    damaged.open(last).write(16384, (bytes(4096),))
+    with pytest.raises(StoreDamaged, match="last, too long"):
+        open_replica(damaged)
+    assert restore_files(damaged, ROOT) == [last]
+    assert log_of(damaged)[last] == before[last]
+    open_replica(damaged).close()
+    lone = replace(OPTIONS, replicated=False)
+    other = SimDisk()
+    store = MessageStore.open(STORE, lone, other, clock=SimClock())
+    store.close()
+    other.open(f"{ROOT}/commitlog/{0:020d}").write(16384, (bytes(4096),))
+    MessageStore.open(STORE, lone, other, clock=SimClock()).close()
+
+
+def checkpoint_at(disk: SimDisk, position: int) -> bytes:
+    """The checkpoint of a log that begins, and ends, there."""
+    found = replica_checkpoint(disk, ROOT)
+    page = bytearray(disk.names[f"{ROOT}/checkpoint"].content())
+    begun = changed(found, log_start=position, flushed=position, committed=position, queues_dispatched=position,
+                    index_dispatched=position)  # fmt: skip
+    for at in SLOT_OFFSETS:
+        page[at : at + 120] = encode_slot(begun)
+    return bytes(page)
 
 
 def test_a_file_that_begins_inside_another_is_left_for_a_person_to_see(pair: tuple[SimDisk, SimDisk]) -> None:
