@@ -1,0 +1,57 @@
+"""Places that no node takes, and what a corrected template does for them."""
+
+from dataclasses import replace
+from typing import Any
+
+from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.slots import Slot
+from logherd_operator.plan.actions import Restart, RestartReason
+from unit.operator_plan.looks import (
+    NOW,
+    OLD,
+    WANTED,
+    broker,
+    controllers,
+    decide,
+    instance,
+    look,
+)
+
+NO_NODE: dict[str, Any] = {"ready": False, "unschedulable": "0/3 nodes match the selector"}
+
+
+def placeless(revision: str, **fields: Any) -> Observed:
+    """Everything was made from a template that fits no node, as with a mistake in `placement`: nobody answers."""
+    starved = {**NO_NODE, "revision": revision, **fields}
+    return look(
+        group=None, quorum=None, controllers=controllers(**starved),
+        brokers=tuple(broker(n, stands=instance(n, **starved), report=None) for n in range(3)),
+    )  # fmt: skip
+
+
+def restarted(observed: Observed) -> list[tuple[str, int]]:
+    found = [each for each in decide(observed).actions if isinstance(each, Restart)]
+    assert all((each.why, each.serving) == (RestartReason.STUCK, False) for each in found)
+    return [(each.component, each.ordinal) for each in found]
+
+
+def test_who_has_no_node_is_made_anew_from_a_corrected_template_though_nobody_leads() -> None:
+    assert restarted(placeless(OLD)) == [("controller", 0)]
+    assert restarted(replace(placeless(OLD), controllers=controllers())) == [("broker", 0)]
+    assert restarted(placeless(WANTED)) == []
+
+
+def test_in_the_modes_without_controllers_too() -> None:
+    observed = replace(placeless(OLD), controllers=controllers())
+    (action,) = decide(observed, replication={"mode": "Raft"}).actions
+    assert isinstance(action, Restart)
+    assert (action.component, action.ordinal, action.why) == ("broker", 0, RestartReason.STUCK)
+
+
+def test_who_may_still_get_a_node_or_would_only_fail_elsewhere_is_left_alone() -> None:
+    assert restarted(placeless(OLD, started_at=NOW - 60)) == []
+    failing = instance(2, uid="controller-2", ready=False, failing="ImagePullBackOff")
+    observed = placeless(OLD)
+    bad = (*observed.controllers[:2], Slot(ordinal=2, instance=failing))
+    brokers = tuple(broker(n, report=None, stands=instance(n, ready=False)) for n in range(3))
+    assert restarted(replace(observed, controllers=bad, brokers=brokers)) == []
