@@ -123,6 +123,7 @@ def _volume(claim: Object) -> Volume:
         requested=_bytes(claim["spec"]["resources"]["requests"]["storage"]),
         capacity=_bytes(status.get("capacity", {}).get("storage", "0")),
         lost=status.get("phase") == "Lost",
+        leaving=claim["metadata"].get("deletionTimestamp") is not None,
         # Whoever wrote the condition need not have said since when it is so: then nobody waits for a restart.
         resize_waits_since=None if waiting is None else _time_or_none(waiting.get("lastTransitionTime") or ""),
     )

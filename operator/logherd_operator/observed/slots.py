@@ -42,13 +42,15 @@ class Instance:
 class Volume:
     """The volume of a place, or a folder of this machine. Sizes in bytes; `lost`: there is nothing behind it any more.
 
-    `resize_waits_since`: it has grown, but what uses it has to be restarted first.
+    `leaving`: it was deleted, and is there only until what uses it stops. `resize_waits_since`: it has grown, but what
+    uses it has to be restarted first.
     """
 
     uid: str
     requested: int = 0
     capacity: int = 0
     lost: bool = False
+    leaving: bool = False
     resize_waits_since: float | None = None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, SetRules
+from logherd_operator.plan.guards import volume_stays
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
@@ -104,7 +105,7 @@ def _heal_unstarted(situation: Situation) -> Iterator[Step]:
     """Replace one place that cannot become ready and was made from what is no longer wanted."""
     for slot in situation.kept():
         instance, wanted = slot.instance, situation.observed.platform.broker_revision
-        if instance is None or slot.report is not None:
+        if instance is None or slot.report is not None or volume_stays(slot) is not None:
             continue
         if situation.broken(instance, wanted, situation.observed.brokers):
             yield Act(

@@ -3,9 +3,9 @@
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.outcome import Block, Code
-from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.situation import Situation, rebuild_order
 
-__all__ = ["evictable", "led_and_quorate", "overruled", "quorate", "writes_go_on"]
+__all__ = ["evictable", "led_and_quorate", "overruled", "quorate", "volume_stays", "writes_go_on"]
 
 _LAG_MAX = 1 << 20
 """Bytes of the controllers' log: about what one election time-out lets through."""
@@ -83,6 +83,18 @@ def evictable(component: Component, slot: Slot) -> Block | None:
         code=Code.OVERLAPPING_BUDGET,
         message=f"nothing can evict {who}, because several disruption budgets are over it: {', '.join(budgets)}",
         unblocks="only one of them may select it; disruption.budget: false takes the operator's own away",
+    )
+
+
+def volume_stays(slot: Slot) -> Block | None:
+    """Would a broker find its volume again? What somebody deletes stays while a pod on a node uses it."""
+    instance, volume = slot.instance, slot.volume
+    if instance is None or instance.terminating or not instance.node or volume is None or not volume.leaving:
+        return None
+    return Block(
+        code=Code.VOLUME_LOST,
+        message=f"the volume of broker {slot.broker_id} was deleted, and is there only until its pod stops",
+        unblocks=f"nothing restarts it by itself; once others have everything, {rebuild_order(slot)}",
     )
 
 

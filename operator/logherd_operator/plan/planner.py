@@ -25,7 +25,7 @@ from logherd_operator.plan.actions import (
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
 from logherd_operator.plan.existence import create, found, hear
-from logherd_operator.plan.guards import evictable
+from logherd_operator.plan.guards import evictable, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.repair import (
@@ -148,11 +148,16 @@ def _gate(situation: Situation, action: Action) -> Block | None:
 
 
 def _held(situation: Situation, action: Action) -> Block | None:
-    """Only who serves is asked politely: an eviction, which may be impossible."""
-    if not isinstance(action, Restart) or not action.serving:
+    """Only who serves is asked politely: an eviction, which may be impossible. A broker would come back without what it
+    has where its volume was deleted under it; a controller is told by the others."""
+    if not isinstance(action, Restart):
         return None
     slots = situation.observed.slots(action.component)
-    return next((evictable(action.component, each) for each in slots if each.ordinal == action.ordinal), None)
+    slot = next((each for each in slots if each.ordinal == action.ordinal), None)
+    if slot is None:
+        return None
+    block = volume_stays(slot) if action.component == "broker" else None
+    return block or (evictable(action.component, slot) if action.serving else None)
 
 
 def _window_gate(situation: Situation, action: Action) -> Block | None:

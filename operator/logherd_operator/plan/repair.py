@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from logherd_operator.observed.quorum import Group, Replica
-from logherd_operator.observed.slots import COMPONENTS, Slot
+from logherd_operator.observed.slots import COMPONENTS, Slot, Volume
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
-from logherd_operator.plan.guards import evictable, led_and_quorate, writes_go_on
+from logherd_operator.plan.guards import evictable, led_and_quorate, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact
+from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact, rebuild_order
 
 __all__ = [
     "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
@@ -29,14 +29,14 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
-    instance, report = slot.instance, slot.report
-    volume = slot.volume.uid if slot.volume is not None else "UID"
-    rebuild = f"give it an empty one: annotate the group with logherd.dev/rebuild={slot.ordinal}@{volume}"
+    instance, report, rebuild = slot.instance, slot.report, rebuild_order(slot)
     if slot.volume is not None and slot.volume.lost:
         yield Block(
             code=Code.VOLUME_LOST, message=f"the volume of broker {slot.broker_id} is lost",
             unblocks=f"bring the volume back, or {rebuild}",
         )  # fmt: skip
+    elif (leaving := volume_stays(slot)) is not None:
+        yield leaving
     if report is not None and report.fault:
         yield Block(
             code=Code.STORE_DAMAGED, message=f"broker {slot.broker_id} does not serve: {report.fault}",
@@ -67,17 +67,17 @@ def say_what_overlaps(situation: Situation) -> Iterator[Step]:
 
 
 def rebuild(situation: Situation) -> Iterator[Step]:
-    """Give up one volume that somebody named, if it is lost or damaged and the others have everything. The order is
-    about that volume: of what happens to the next one it says nothing. One that does not go is tried again now and
-    then, and in between nothing waits for it.
+    """Give up one volume that somebody named, if it is lost, damaged, deleted already or where no pod can go, as on a
+    node that is gone, and the others have everything. The order is about that volume: of what happens to the next one
+    it says nothing. One that does not go is tried again now and then, and in between nothing waits for it.
     """
     ordered, group = situation.observed.orders.rebuild, situation.group
     ordinal, volume = ordered or (None, "")
     slot = next((each for each in situation.kept() if each.ordinal == ordinal), None)
     if slot is None or slot.volume is None or slot.volume.uid != volume or group is None:
         return
-    damaged = slot.report is not None and bool(slot.report.fault)
-    if not (slot.volume.lost or damaged):
+    fault = _fault(situation, slot, slot.volume)
+    if not fault:
         return
     block = led_and_quorate(situation, group) or writes_go_on(situation, group, slot.broker_id)
     # Also where writes may pause: a pause ends, and what only this one has would not come back.
@@ -97,13 +97,24 @@ def rebuild(situation: Situation) -> Iterator[Step]:
         fact=fact,
         action=Rebuild(
             ordinal=slot.ordinal, uid=slot.instance.uid if slot.instance else "", volume_uid=slot.volume.uid,
-            reason=f"its volume is {'damaged' if damaged else 'lost'}, and giving it up was ordered",
+            reason=f"its volume is {fault}, and giving it up was ordered",
         ),
         operation=Operation(
             type=OperationType.REPAIR, state="Rebuild", ordinal=slot.ordinal,
             message=f"broker {slot.broker_id} starts on an empty volume",
         ),
     )  # fmt: skip
+
+
+def _fault(situation: Situation, slot: Slot, volume: Volume) -> str:
+    """What is wrong with a volume, in a word; empty if nothing is."""
+    if slot.report is not None and slot.report.fault:
+        return "damaged"
+    if volume.lost:
+        return "lost"
+    if volume.leaving:
+        return "deleted"
+    return "out of reach" if situation.placeless(slot) else ""
 
 
 def promote_learners(situation: Situation) -> Iterator[Step]:

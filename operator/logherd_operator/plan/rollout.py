@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
-from logherd_operator.plan.guards import led_and_quorate, writes_go_on
+from logherd_operator.plan.guards import led_and_quorate, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 from logherd_operator.plan.switch import switch_from
@@ -47,7 +47,7 @@ def heal_stuck(situation: Situation) -> Iterator[Step]:
         # Whoever is known to be dead keeps no write going, and may be the one that everybody waits for.
         replica = group.replica(slot.broker_id)
         dead = replica is not None and replica.alive is False
-        block = None if dead else writes_go_on(situation, group, slot.broker_id)
+        block = volume_stays(slot) or (None if dead else writes_go_on(situation, group, slot.broker_id))
         if block is not None:
             yield block
             continue

@@ -18,7 +18,7 @@ from logherd_operator.plan.actions import Demote, Forget, LeaveOut, RemoveMember
 from logherd_operator.plan.guards import led_and_quorate, overruled
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.settings import members_of
-from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.situation import Situation, rebuild_order
 from logherd_operator.plan.switch import switch_from
 from logherd_operator.spec.effects import MEMBERS
 
@@ -49,11 +49,13 @@ def _unheard(situation: Situation, slot: Slot) -> str:
 
 
 def _unschedulable(situation: Situation, slot: Slot, words: str) -> Iterator[Step]:
-    if situation.lasting(f"unschedulable:{slot.ordinal}") >= situation.pace.unschedulable:
+    if situation.placeless(slot):
+        bound = slot.volume is not None and slot.volume.capacity > 0
+        away = f"; if its volume is on a node that is gone for good, {rebuild_order(slot)}" if bound else ""
         yield Block(
             code=Code.UNSCHEDULABLE,
             message=f"no node takes broker {slot.broker_id}: {words}",
-            unblocks="make room or change the placement; lowering replicas again removes it without risk",
+            unblocks=f"make room or change the placement; lowering replicas again removes it without risk{away}",
         )
     yield _wait(OperationType.SCALE_UP, "AwaitNode", f"no node takes broker {slot.broker_id} yet: {words}", slot)
 

@@ -11,7 +11,7 @@ from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
     "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
-    "resizing_fact",
+    "rebuild_order", "resizing_fact",
 ]  # fmt: skip
 
 
@@ -69,6 +69,10 @@ class Situation:
     def rests(self, tried: str) -> bool:
         """Is what was tried left alone for a while? It may fail for ever, and everything else would wait for it."""
         return self.lasting(tried) % self.pace.stalled >= self.pace.stuck
+
+    def placeless(self, slot: Slot) -> bool:
+        """Has no node taken what belongs here for so long that people hear of it?"""
+        return self.lasting(f"unschedulable:{slot.ordinal}") >= self.pace.unschedulable
 
     def ordered_anew(self, instance: Instance) -> bool:
         """Was it started before a person's order to restart, whose time has come?
@@ -136,6 +140,12 @@ def deletion_fact(slot: Slot) -> str:
 def rebuild_fact(slot: Slot) -> str:
     """That the volume of a place was to be given up."""
     return f"rebuild:{slot.ordinal}:{slot.volume.uid if slot.volume is not None else ''}"
+
+
+def rebuild_order(slot: Slot) -> str:
+    """By which a person gives up the volume of a place."""
+    volume = slot.volume.uid if slot.volume is not None else "UID"
+    return f"give it an empty one: annotate the group with logherd.dev/rebuild={slot.ordinal}@{volume}"
 
 
 def order_fact(target: int, epoch: int) -> str:

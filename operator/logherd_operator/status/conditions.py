@@ -133,6 +133,8 @@ def _storage_ready(look: Look) -> Finding:
     known = [each for each in volumes if each is not None]
     if any(each.lost for each in known):
         return Finding("False", "VolumeLost", "a volume is lost")
+    if any(each.leaving for each in known):
+        return Finding("False", "VolumeLost", "a volume was deleted, and is there only until its pod stops")
     for block in look.plan.blocked:
         if block.code is Code.VOLUME_NOT_GROWN:
             return Finding("False", "NotGrown", f"{block.message}; what unblocks it: {block.unblocks}")

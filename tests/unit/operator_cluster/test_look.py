@@ -110,6 +110,12 @@ def test_volumes_are_read_with_what_they_wait_for() -> None:
         20 * GIB,
         SECONDS,
     )
+    deleted = claim()
+    deleted["metadata"]["deletionTimestamp"] = "1970-01-12T13:46:40Z"
+    for found, leaves in ((deleted, True), (claim(), False)):
+        (slot,) = slots_of("orders-broker", [], [found])
+        assert slot.volume is not None
+        assert slot.volume.leaving is leaves
     (lost,) = slots_of("orders-broker", [], [claim(phase="Lost", capacity={})])
     assert lost.volume is not None
     assert (lost.volume.lost, lost.volume.capacity) == (True, 0)
