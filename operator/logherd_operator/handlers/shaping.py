@@ -34,6 +34,7 @@ def shape_of(
         broker_claim=_claim(known.workload(key, site.workload("broker"))),
         controller_claim=_claim(known.workload(key, site.workload("controller"))),
         founders=None if site.group.spec.by_controllers else founders or count or None,
+        renewed=plan.renewed,
     )
 
 

@@ -92,7 +92,8 @@ class Plan:
     """What to do now, in order; at most one action is disruptive, and it is the last.
 
     `since`: when what is so was first seen; to be handed back with the next look. `again_seconds`: when to look again
-    if nothing wakes the operator before.
+    if nothing wakes the operator before. `renewed`: components all of whose places are about to be restarted by order,
+    so that they may be made from what the platform has kept back until then.
     """
 
     actions: tuple[Action, ...] = ()
@@ -100,6 +101,7 @@ class Plan:
     blocked: tuple[Block, ...] = ()
     since: Mapping[str, float] = field(default_factory=dict)
     again_seconds: float = 60.0
+    renewed: frozenset[Component] = frozenset()
 
     @property
     def codes(self) -> frozenset[Code]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group
+from logherd_operator.observed.slots import COMPONENTS
 from logherd_operator.plan.actions import (
     Action,
     Demote,
@@ -110,7 +111,10 @@ def _plan(
     waits = operation is not None or blocked or not _whole(situation)
     again = pace.busy if busy else pace.held if waits else pace.idle
     since = {**situation.since, **_remembered(dict(situation.observed.since), blocked, situation.now)}
-    return Plan(actions=actions, operation=operation, blocked=blocked, since=since, again_seconds=again)
+    return Plan(
+        actions=actions, operation=operation, blocked=blocked, since=since, again_seconds=again,
+        renewed=frozenset(each for each in COMPONENTS if situation.renewed(each)),
+    )  # fmt: skip
 
 
 def _whole(situation: Situation) -> bool:

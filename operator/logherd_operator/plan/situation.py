@@ -82,6 +82,12 @@ class Situation:
         ordered = self.observed.orders.restart_at
         return ordered is not None and instance.started_at < ordered <= self.now
 
+    def renewed(self, component: Component) -> bool:
+        """Is everything of a component to be restarted by order, and nothing of it was yet? Once that has begun,
+        another template would have what was restarted restarted again."""
+        standing = [each.instance for each in self.observed.slots(component) if each.instance is not None]
+        return bool(standing) and all(self.ordered_anew(each) for each in standing)
+
     def resize_is_due(self, slot: Slot) -> bool:
         """Has the volume grown and waited long enough for a restart of what uses it?"""
         waits_since = slot.volume.resize_waits_since if slot.volume is not None else None

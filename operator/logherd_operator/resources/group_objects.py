@@ -34,10 +34,14 @@ def render_group(
 ) -> Rendered:
     """What a group consists of. `before`: templates in use, by component; see `pin`."""
     before = before or {}
-    pinned: dict[Component, Pinned] = {"broker": pin(site, "broker", broker_template(site), before.get("broker"))}
+    templates: dict[Component, Document] = {"broker": broker_template(site)}
     own = site.group.spec.controllers.embedded is not None
     if own:
-        pinned["controller"] = pin(site, "controller", controller_template(site), before.get("controller"))
+        templates["controller"] = controller_template(site)
+    pinned: dict[Component, Pinned] = {
+        component: pin(site, component, fresh, before.get(component), renewed=component in shape.renewed)
+        for component, fresh in templates.items()
+    }
     by_controllers = site.group.spec.by_controllers
     kept = [
         *_accounts(site), *(leader_access(site) if by_controllers else ()), *_config_maps(site, shape, pinned),

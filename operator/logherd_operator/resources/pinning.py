@@ -30,14 +30,17 @@ class Pinned:
     newer: bool = False
 
 
-def pin(site: Site, component: Component, fresh: Document, before: Pinned | None) -> Pinned:
-    """The template to apply: the one in use, unless something needs a restart anyway or the spec says otherwise."""
+def pin(
+    site: Site, component: Component, fresh: Document, before: Pinned | None, *, renewed: bool = False
+) -> Pinned:  # fmt: skip
+    """The template to apply: the one in use, unless something needs a restart anyway or the spec says otherwise.
+    `renewed`: a restart of all that is made from it was ordered."""
     wanted = roll_hash(site, component)
     now = Pinned(template=fresh, roll_hash=wanted, rendered_by=site.operator_version)
     if before is None or before.roll_hash != wanted:
         return now
     newer = before.template != fresh
-    if newer and site.group.spec.update.adopt_new_template == "Automatic":
+    if newer and (renewed or site.group.spec.update.adopt_new_template == "Automatic"):
         return now
     return Pinned(
         template=before.template, roll_hash=wanted, rendered_by=before.rendered_by, newer=newer

@@ -31,7 +31,8 @@ class Shape:
 
     The claims: size of the volumes that a StatefulSet makes, if there is one; it cannot be changed in place.
     `founders`: with so many brokers a group began that leads itself. `members`: so many are to belong to it, which is
-    more than there are while places are being added; None: as many as there are.
+    more than there are while places are being added; None: as many as there are. `renewed`: components that are to be
+    made from the newest template.
     """
 
     brokers: int
@@ -41,6 +42,7 @@ class Shape:
     controller_claim: str | None = None
     founders: int | None = None
     members: int | None = None
+    renewed: frozenset[Component] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

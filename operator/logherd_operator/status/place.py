@@ -32,7 +32,8 @@ def place_document(site: Site, observed: Observed, pins: Mapping[Component, Pinn
     pinned = (pins or {}).get("broker")
     if pinned is not None:
         found["template"] = {
-            "renderedBy": pinned.rendered_by, "rollHash": pinned.roll_hash, "newerAvailable": pinned.newer,
+            "renderedBy": pinned.rendered_by, "rollHash": pinned.roll_hash,
+            "newerAvailable": any(each.newer for each in (pins or {}).values()),
         }  # fmt: skip
     if spec.controllers.embedded is not None:
         quorum = observed.quorum
