@@ -15,10 +15,12 @@ from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
+from logherd_operator.handlers.owning import is_of_former
 from logherd_operator.handlers.shaping import first_counts, shape_of
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.site import Document, Shape, Site
+from logherd_operator.spec.errors import SpecError
 
 __all__ = ["Objects", "Refresh"]
 
@@ -66,7 +68,11 @@ class Objects:
 
     async def read_token(self, site: Site, memory: Memory) -> None:
         """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is
-        still there is seen now and then: what starts without it waits for it."""
+        still there is seen now and then: what starts without it waits for it.
+
+        Raises also NotSettled for the one of a former group of this name, that goes when somebody collects it, and
+        SpecError for one that holds no token, as if it were somebody else's.
+        """
         name = f"{site.controllers_of}-admin"
         path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
         last = memory.applied.get(path)
@@ -80,8 +86,12 @@ class Objects:
                 "data": {"token": token},
             }  # fmt: skip
             found = await self._api.create(document) or await self._api.find(path)
-        data: Mapping[str, str] = (found or {}).get("data") or {}
-        memory.token = base64.b64decode(data.get("token", "")).decode(errors="replace").strip()
+        if found is not None and is_of_former(site, found["metadata"]):
+            raise NotSettled(f"the Secret {name} is of a former group of this name, and about to go")
+        memory.token = _token_in(found)
+        if found is not None and not memory.token:
+            said = f"the Secret {name} is there and has no token, with which the admin ports are told of changes"
+            raise SpecError(f"{said}: give it the key token, or delete it if nobody else needs it")
         memory.applied[path] = ("", self._clock())
 
     async def _make_once(self, document: Document, sight: Sight, memory: Memory) -> None:
@@ -180,6 +190,14 @@ def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | N
         digests = {path_of(each): _digest(each) for each in rendered.kept}
         memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
     return memory.drawn
+
+
+def _token_in(secret: Mapping[str, Any] | None) -> str:
+    data: Mapping[str, str] = (secret or {}).get("data") or {}
+    try:
+        return base64.b64decode(data.get("token", "")).decode(errors="replace").strip()
+    except ValueError:
+        return ""
 
 
 def _is_of(site: Site, document: Document) -> bool:

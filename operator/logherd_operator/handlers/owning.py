@@ -2,14 +2,26 @@
 touches them.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from logherd_operator.clients.api import Api
 from logherd_operator.handlers.looking import Sight
+from logherd_operator.resources.site import Site
+from logherd_operator.spec.group import KIND
 
-__all__ = ["keep_owners"]
+__all__ = ["is_of_former", "keep_owners"]
+
+
+def is_of_former(site: Site, metadata: Mapping[str, Any]) -> bool:
+    """Does it belong to a group of this name that was deleted, and is about to go for that?"""
+    owners = metadata.get("ownerReferences") or ()
+    return any((each["kind"], each["name"]) == (KIND, site.name) and each["uid"] != site.uid for each in owners)
 
 
 async def keep_owners(api: Api, sight: Sight) -> None:
-    """Set or remove the group as an owner of each volume claim; owners that somebody else has set stay.
+    """Set or remove the group as an owner of each volume claim; owners that somebody else has set stay, and so does
+    what goes with a former group of this name.
 
     Raises: as `Api.call`; Conflict for a claim that was exchanged or changed meanwhile.
     """
@@ -17,6 +29,8 @@ async def keep_owners(api: Api, sight: Sight) -> None:
     wanted = site.group.spec.storage.retention.when_deleted == "Delete"
     for claim in sight.claims:
         metadata = claim["metadata"]
+        if is_of_former(site, metadata):
+            continue
         others = [each for each in metadata["ownerReferences"] if each["uid"] != site.uid]
         if (len(others) < len(metadata["ownerReferences"])) == wanted:
             continue

@@ -93,13 +93,11 @@ class Reconciler:
         memory = self._memory(key, str(group["metadata"]["uid"]))
         group = _newest(group, memory)
         try:
-            parsed = self._parsed(group, memory)
-        except SpecError as fault:
-            return await self._tell_invalid(group, str(fault), memory)
-        try:
-            again = await self._look_and_act(key, group, parsed, memory)
+            again = await self._look_and_act(key, group, self._parsed(group, memory), memory)
         except (Conflict, NotSettled):
             return _SOON
+        except SpecError as fault:
+            return await self._tell_invalid(group, str(fault), memory)
         except Refused as refusal:
             # What was deleted after it was looked at is not there once; what is missing again was never to be found.
             if isinstance(refusal, NotFound) and key not in self._missed:
