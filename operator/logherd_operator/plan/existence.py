@@ -69,10 +69,12 @@ def hear(situation: Situation) -> Iterator[Step]:
     if situation.group is not None:
         return
     whose = "controllers" if situation.by_controllers else "brokers"
+    ref = situation.spec.controllers.ref
+    of = f" of the group {ref.name}" if ref is not None and situation.by_controllers else ""
     yield Block(
         code=Code.QUORUM_UNREACHABLE,
-        message=f"no {whose.removesuffix('s')} tells how the group stands",
-        unblocks=f"a majority of the {whose} has to be up, and reachable from the operator",
+        message=f"no {whose.removesuffix('s')}{of} tells how the group stands",
+        unblocks=f"a majority of the {whose}{of} has to be up, and reachable from the operator",
     )
     yield from _heal_unstarted(situation)
     yield Wait(operation=_provision("AwaitQuorum", f"the {whose} do not answer"))

@@ -90,10 +90,10 @@ def _quorum_healthy(look: Look) -> Finding:
     if quorum is None or quorum.leader is None:
         if look.spec.controllers.embedded is None and look.observed.group is not None:
             return Finding("True", "Elsewhere", "the controllers are another group's, and they answer")
-        return Finding("False", "MajorityLost", "nobody leads the controllers")
+        return Finding("False", "MajorityLost", f"nobody leads the controllers{_controllers_away(look)}")
     lost = [each.node for each in quorum.voters if not each.connected]
     if lost:
-        return Finding("True", "MinorityLost", f"{', '.join(lost)} cannot be reached")
+        return Finding("True", "MinorityLost", f"{', '.join(lost)} cannot be reached{_controllers_away(look)}")
     return Finding("True", "AllConnected", f"{len(quorum.voters)} controllers, {quorum.leader} leads them")
 
 
@@ -179,12 +179,21 @@ def _upgradeable(look: Look) -> Finding:
 
 
 def _teller(look: Look) -> str:
-    return "controller" if look.spec.by_controllers else "broker"
+    ref = look.spec.controllers.ref
+    of = f" of the group {ref.name}" if ref is not None else ""
+    return f"controller{of}" if look.spec.by_controllers else "broker"
 
 
 def _wanted(look: Look) -> list[Slot]:
     known = {each.ordinal: each for each in look.observed.brokers}
     return [known.get(ordinal, Slot(ordinal=ordinal)) for ordinal in range(look.spec.replicas)]
+
+
+def _controllers_away(look: Look) -> str:
+    """Whose pods do not run, and why: of controllers nothing else says it."""
+    troubles = [(each.ordinal, _trouble(each)) for each in look.observed.controllers if each.instance is not None]
+    words = ", ".join(f"controller {ordinal}{trouble}" for ordinal, trouble in troubles if trouble)
+    return f"; not ready: {words}" if words else ""
 
 
 def _trouble(slot: Slot) -> str:

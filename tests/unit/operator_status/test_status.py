@@ -51,6 +51,23 @@ def report(**fields: Any) -> Report:
     return Report(**{"broker_id": 1, "role": "leader", "epoch": 7} | fields)
 
 
+def test_why_pods_of_controllers_do_not_run_is_said() -> None:
+    away = controllers(ready=False, failing="ErrImagePull: no such image")
+    found = findings(looked(look(quorum=None, group=None, controllers=away)))["QuorumHealthy"]
+    why = ", ".join(f"controller {n} (ErrImagePull: no such image)" for n in range(3))
+    assert found.message == f"nobody leads the controllers; not ready: {why}"
+    one = (*controllers()[:2], replace(controllers()[2], instance=instance(2, ready=False, unschedulable="no room")))
+    found = findings(looked(look(quorum=quorum(down=(2,)), controllers=one)))["QuorumHealthy"]
+    assert found.message == "c2 cannot be reached; not ready: controller 2 (no room)"
+
+
+def test_whose_controllers_do_not_answer_is_said() -> None:
+    """As of a group that does not exist, or is written in another way."""
+    seen = looked(look(quorum=None, group=None, controllers=()), controllers={"ref": {"name": "ordres"}})
+    told = [findings(seen)["Available"].message, *(each.message for each in seen.plan.blocked)]
+    assert told == ["no controller of the group ordres tells how the group stands"] * 2
+
+
 def test_what_is_under_way_names_the_pod_that_it_is_about() -> None:
     for observed, pod in (
         (look(brokers=tuple(broker(n, stands=instance(n, revision=OLD)) for n in range(3))), "orders-broker-2"),
