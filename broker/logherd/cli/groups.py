@@ -118,16 +118,22 @@ def demote(
 @groups.command("forget")
 def forget(
     group: GroupArgument,
-    brokers: Annotated[list[int], typer.Argument(metavar="BROKER...", min=1, help="Their numbers in the group.")],
+    brokers: Annotated[
+        list[int] | None, typer.Argument(metavar="BROKER...", min=1, help="Their numbers in the group.")
+    ] = None,
     epoch: EpochOption = None,
     admin: AdminOption = None,
     token_file: TokenOption = None,
     output: OutputOption = Output.TEXT,
     *,
+    whole: Annotated[bool, typer.Option("--all", help="All, whoever was in sync: the group was taken down.")] = False,
     living: Annotated[bool, typer.Option("--living", help="Also one that still reports.")] = False,
 ) -> None:
     """Forget brokers that will not come back."""
-    body = {"brokerIds": brokers} | ({"living": True} if living else {})
+    if whole == bool(brokers):
+        raise typer.BadParameter("name brokers that will not come back, or say --all", param_hint="BROKER...")
+    body: dict[str, Any] = {"brokerIds": [], "whole": True} if whole else {"brokerIds": brokers}
+    body |= {"living": True} if living else {}
     _order(group, "forget", body, epoch, Controllers(admin, token_file), output)
 
 

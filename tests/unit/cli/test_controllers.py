@@ -115,6 +115,7 @@ def test_without_a_quorum_one_may_look_at_what_is_known(terminal: Terminal, quor
         (["demote", "orders", "2"], "demote", {"brokerId": 2, "expectedEpoch": 7}),
         (["forget", "orders", "3", "4"], "forget", {"brokerIds": [3, 4], "expectedEpoch": 7}),
         (["forget", "orders", "3", "--living"], "forget", {"brokerIds": [3], "living": True, "expectedEpoch": 7}),
+        (["forget", "orders", "--all"], "forget", {"brokerIds": [], "whole": True, "expectedEpoch": 7}),
     ],
 )
 def test_an_order_about_a_group_reaches_the_leader(
@@ -285,7 +286,8 @@ def test_no_controller_at_all_is_told_at_once(terminal: Terminal, nowhere: str, 
         (["groups", "elect", "g", "--unclean"], "an unclean election is of one broker: name it with --broker"),
         (["groups", "elect", "g", "--unclean", "--broker", "1"], "an unclean election loses messages; say --yes"),
         (["quorum", "members"], "Missing option '--voter'"),
-        (["groups", "forget", "g"], "Missing argument 'BROKER...'"),
+        (["groups", "forget", "g"], "name brokers that will not come back, or say --all"),
+        (["groups", "forget", "g", "1", "--all"], "name brokers that will not come back, or say --all"),
     ],
 )
 def test_a_wrong_command_line_is_a_usage_error(terminal: Terminal, arguments: list[str], said: str) -> None:

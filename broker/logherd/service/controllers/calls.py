@@ -77,8 +77,10 @@ class EndpointOrder(Order, frozen=True, kw_only=True):
 
 
 class ForgetOrder(Order, frozen=True, kw_only=True):
-    broker_ids: Annotated[list[_Id], Meta(min_length=1, max_length=1_000)]
+    broker_ids: Annotated[list[_Id], Meta(max_length=1_000)]
     expected_epoch: _Epoch
+    whole: bool = False
+    """All brokers of the group, whoever was in sync: the group is gone for good. None is named then."""
     living: bool = False
     """Forget it although it reports, because it is about to be taken away."""
 

@@ -103,14 +103,16 @@ def _demote(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> St
 
 
 def _forget(place: Place, key: GroupKey, body: dict[str, Any], asked: int) -> Step[Document]:
-    """Forget brokers; one that was forgotten before is passed over."""
+    """Forget brokers, or all of a group that is gone; one that was forgotten before is passed over."""
     order = read_order(ForgetOrder, body)
+    if order.whole == bool(order.broker_ids):
+        refuse_field("brokerIds", order.broker_ids, "the brokers to forget, or none beside whole: true")
 
     def admit(office: Office, group: Group, now: int) -> Command | Refusal | None:
         if any(broker_id >= group.next_id for broker_id in order.broker_ids):
             return Refusal.UNKNOWN_REPLICA
         left = tuple(sorted({BrokerId(each) for each in order.broker_ids if group.replica(BrokerId(each))}))
-        if not left:
+        if not (left or order.whole):
             return None
         if order.expected_epoch != group.epoch:
             return Refusal.FENCED_EPOCH
