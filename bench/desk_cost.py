@@ -113,7 +113,7 @@ class Desk:
         self.session.connection_made(self.wire)
         reports = [_register(machine, group, broker) for group in range(groups) for broker in range(10)]
         self.frames = [_frame(report, number) for number, report in enumerate(reports)]
-        self.board.role_changed(RoleChanged(Role.LEADER, Epoch(1), None, "bench", ready=True))
+        self.board.role_changed(RoleChanged(Role.LEADER, Epoch(1), None, "bench", ready=True), recoveries=0)
 
     async def settle(self) -> None:
         """Have every group elect its master."""

@@ -127,7 +127,7 @@ class Board:
 
     # ---- what the member tells ----------------------------------------------------------------------------------
 
-    def role_changed(self, event: RoleChanged, *, recoveries: int = 0) -> None:
+    def role_changed(self, event: RoleChanged, *, recoveries: int) -> None:
         """Take office when the leadership is ready, leave it when it ends. `recoveries`: how often an operator has
         recovered the quorum."""
         self.counts.candidacies += event.role is Role.CANDIDATE

@@ -86,10 +86,10 @@ class Rig:
         self.lead()
 
     def lead(self) -> None:
-        self.board.role_changed(RoleChanged(Role.LEADER, Epoch(1), None, "test", ready=True))
+        self.board.role_changed(RoleChanged(Role.LEADER, Epoch(1), None, "test", ready=True), recoveries=0)
 
     def follow(self) -> None:
-        self.board.role_changed(RoleChanged(Role.FOLLOWER, Epoch(2), None, "test"))
+        self.board.role_changed(RoleChanged(Role.FOLLOWER, Epoch(2), None, "test"), recoveries=0)
 
     def ask(self, name: str) -> None:
         self.take(name, Confirm(lambda _now: name))
@@ -338,7 +338,7 @@ def test_office_is_taken_by_a_leader_that_is_ready_and_left_by_whoever_leads_no_
     rig = Rig()
     rig.follow()
     for role in (Role.CANDIDATE, Role.LEADER):
-        rig.board.role_changed(RoleChanged(role, Epoch(3), None, "test"))
+        rig.board.role_changed(RoleChanged(role, Epoch(3), None, "test"), recoveries=0)
         assert rig.board.office is None
     rig.lead()
     assert rig.board.office is not None
