@@ -20,7 +20,7 @@ from logherd.store.files import Buffer, File, Files
 from logherd.store.whole_file import read_file
 
 __all__ = ["LatelyRead", "Readable", "Unreadable", "ensure_readable", "is_unreadable", "read_or_empty",
-           "read_or_zeros", "write_over"]  # fmt: skip
+           "read_or_zeros", "read_unless_lost", "write_over"]  # fmt: skip
 
 _CHUNK_BYTES = 256 << 10
 _BLOCK_BYTES = 4096
@@ -92,7 +92,7 @@ class Readable:
     def _first_unreadable(self, at: int, stop: int) -> int:
         while at < stop:
             end = min(at - at % _BLOCK_BYTES + _BLOCK_BYTES, stop)
-            if _read(self._file, at, end - at) is None:
+            if read_unless_lost(self._file, at, end - at) is None:
                 return at
             at = end
         return stop
@@ -144,7 +144,7 @@ class LatelyRead:
         """Read a piece; False if a part of it is lost."""
         if self._lost and any(start + block in self._lost for block in range(first, stop, _BLOCK_BYTES)):
             return False
-        if len(_read(file, first, stop - first) or b"") < stop - first:
+        if len(read_unless_lost(file, first, stop - first) or b"") < stop - first:
             with suppress(Unreadable):
                 self._ask(file, start, first, stop)
             return False
@@ -179,8 +179,8 @@ def ensure_readable(files: Files, path: str, size: int) -> None:
         file.close()
 
 
-def _read(file: File, at: int, size: int) -> bytes | None:
-    """None if the disk does not give it."""
+def read_unless_lost(file: File, at: int, size: int) -> bytes | None:
+    """None if the disk does not give it. Raises: OSError."""
     try:
         return file.read(at, size)
     except OSError as error:
@@ -201,12 +201,12 @@ def read_or_empty(files: Files, path: str, bytes_max: int) -> bytes | None:
 
 def read_or_zeros(file: File, at: int, size: int) -> bytes:
     """`size` bytes, zeros for what the disk or the file lacks: what is kept of a damaged file. Raises: OSError."""
-    data = _read(file, at, size)
+    data = read_unless_lost(file, at, size)
     if data is None:
         pieces = []
         while size:
             length = min(_BLOCK_BYTES - at % _BLOCK_BYTES, size)
-            pieces.append((_read(file, at, length) or b"").ljust(length, b"\0"))
+            pieces.append((read_unless_lost(file, at, length) or b"").ljust(length, b"\0"))
             at, size = at + length, size - length
         data = b"".join(pieces)
     return data.ljust(size, b"\0")

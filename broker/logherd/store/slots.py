@@ -7,7 +7,6 @@ The checksum covers the bytes before it and the value. Every write is flushed be
 the slot that is not the newest: a torn write costs a value that was never called durable.
 """
 
-import errno
 from dataclasses import dataclass
 from struct import Struct
 
@@ -15,6 +14,7 @@ from logherd.kit.checksum import crc32
 from logherd.kit.errors import ensure
 from logherd.store.errors import ReplicaDamaged, StoreVersionError
 from logherd.store.files import File, Files
+from logherd.store.readable import read_unless_lost
 
 __all__ = ["SLOT_BYTES", "VALUE_BYTES_MAX", "SlotPair", "encode_value_slot"]
 
@@ -86,7 +86,7 @@ class SlotPair:
             raise ReplicaDamaged(path, 0, "the file with term and vote is missing")
         file = files.open(path)
         try:
-            found = [_decode(_read(file, at), path) for at in (0, SLOT_BYTES)]
+            found = [_decode(read_unless_lost(file, at, SLOT_BYTES) or b"", path) for at in (0, SLOT_BYTES)]
         except (StoreVersionError, OSError):
             file.close()
             raise
@@ -124,16 +124,6 @@ class SlotPair:
     def close(self) -> None:
         """Close the file; nothing is pending."""
         self._file.close()
-
-
-def _read(file: File, at: int) -> bytes:
-    """A slot as the disk has it; nothing if it has lost it. Raises: OSError."""
-    try:
-        return file.read(at, SLOT_BYTES)
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        return b""
 
 
 def _place(counter: int) -> int:

@@ -1,6 +1,7 @@
 """Opening a member's log: the tables are complete, damage is refused by name, formats stay as they are."""
 
 import contextlib
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -257,8 +258,10 @@ def test_one_bad_slot_costs_nothing_that_was_promised_and_two_refuse_the_start()
     assert "/raft/promises" in refused(disk)
 
 
-def test_a_slot_that_the_disk_has_lost_is_one_bad_slot_and_is_written_again(tmp_path: Path) -> None:
-    files, root = BadFiles(), str(tmp_path)
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENODATA, errno.EILSEQ])
+def test_a_slot_that_the_disk_has_lost_is_one_bad_slot_and_is_written_again(tmp_path: Path, error: int) -> None:
+    """Whatever error its file system makes of that, as everywhere else (`store.readable`)."""
+    files, root = BadFiles(error), str(tmp_path)
     log = RaftLog.open(files, root, OPTIONS)
     log.keep_hard_state(HARD)
     log.keep_image(FOUNDING, b"")

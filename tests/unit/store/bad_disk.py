@@ -17,9 +17,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class BadFiles(OsFiles):
-    """`lost`: (path, number of the block). `reads`: (path, at, size) of all that were refused."""
+    """`lost`: (path, number of the block). `reads`: (path, at, size) of all that were refused, with this error."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: int = errno.EIO) -> None:
+        self.error = error
         self.lost = set[tuple[str, int]]()
         self.reads = list[tuple[str, int, int]]()
 
@@ -56,7 +57,7 @@ class _BadFile:
         size = min(size, max(self._file.size() - at, 0))
         if self._lost(at, at + size):
             self._files.reads.append((self._path, at, size))
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(self._files.error, os.strerror(self._files.error))
         return self._file.read(at, size)
 
     def write(self, at: int, parts: Sequence[Buffer]) -> None:
