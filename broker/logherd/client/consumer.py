@@ -35,7 +35,7 @@ from logherd.wire.headers.offsets import (
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader, PullMessageResponse
 from logherd.wire.message import Message, decode_messages
 
-__all__ = ["Consumer", "ConsumerOptions", "Received", "Start"]
+__all__ = ["AGAIN_PAUSE_SECONDS", "Consumer", "ConsumerOptions", "Received", "Start"]
 
 _log = Log("logherd.client.consumer")
 Start = Literal["committed", "first", "last"]
@@ -48,7 +48,8 @@ _NOT_NOW = frozenset({
 })  # fmt: skip
 ERROR_PAUSE_SECONDS = 1.0
 AGAIN_PAUSE_SECONDS = 0.02
-"""After "pull again", which is no fault; as stock consumers pause."""
+"""After "pull again" (215), as stock consumers pause. It is no fault: nobody leads, or the answers before it have not
+been read yet."""
 COMMIT_SECONDS = 10.0
 
 

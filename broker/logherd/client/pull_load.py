@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from struct import Struct
 
+from logherd.client.consumer import AGAIN_PAUSE_SECONDS
 from logherd.client.report import Latency, LoadReport
 from logherd.kit.errors import ensure
 from logherd.net.connection import Connection, connect
@@ -21,8 +22,6 @@ __all__ = ["PullLoad", "run_pull_load"]
 _SIZE = Struct(">I")
 _AT_THE_END = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED)
 PULL_SECONDS = 30.0
-_AGAIN_SECONDS = 0.02
-"""After 215, as stock consumers: nobody leads, or the answers before it have not been read yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,7 @@ class _Reader:
             run.bytes += len(outcome.body)
             self._offset = int(outcome.ext["nextBeginOffset"])
         elif outcome.code == ResponseCode.FLOW_CONTROL:
-            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self.pull)
+            asyncio.get_running_loop().call_later(AGAIN_PAUSE_SECONDS, self.pull)
             return
         elif outcome.code not in _AT_THE_END:
             run.refused[outcome.code] += 1
