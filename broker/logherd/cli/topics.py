@@ -82,14 +82,22 @@ def create_topic(
 
 @topic.command("delete")
 def delete_topic(
-    name: NameArgument, name_server: NameServerOption = "127.0.0.1:9876", output: OutputOption = Output.TEXT
+    name: NameArgument,
+    name_server: NameServerOption = "127.0.0.1:9876",
+    output: OutputOption = Output.TEXT,
+    *,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="That there is none is no failure.")] = False,
 ) -> None:
-    """Delete a topic and its messages on all broker groups."""
+    """Delete a topic and its messages on all broker groups. The exit code is 1 if there is none of that name."""
     from logherd.client.admin import Admin
+    from logherd.client.errors import NoRoute
 
-    async def order() -> None:
+    async def order() -> bool:
         async with Admin(name_servers(name_server)) as admin:
-            await admin.delete_topic(name)
+            return await admin.delete_topic(name)
 
-    asyncio.run(order())
-    show(output, {"topic": name, "deleted": True}, f"topic {name} is deleted")
+    deleted = asyncio.run(order())
+    if not deleted and not if_exists:
+        raise NoRoute(f"there is no topic {name} (with --if-exists that is no failure)")
+    text = f"topic {name} is deleted" if deleted else f"there is no topic {name}"
+    show(output, {"topic": name, "deleted": deleted}, text)

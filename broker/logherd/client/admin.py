@@ -4,20 +4,23 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logherd.client.errors import NoRoute
+from logherd.client.errors import NoRoute, Refused
 from logherd.client.link import Link
 from logherd.client.routes import BODY_BYTES_MAX, DEFAULT_TOPIC, Route
 from logherd.model.topic import TopicConfig
 from logherd.wire.bodies import MessageQueue, decode_body, parse_queue_key
 from logherd.wire.bodies.progress import ConsumeStats, TopicStats
 from logherd.wire.bodies.routes import ClusterInfo, KVTable
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.admin import ConsumeStatsHeader
-from logherd.wire.headers.topics import CreateTopicHeader
+from logherd.wire.headers.topics import CreateTopicHeader, TopicConfigHeader
 
 __all__ = ["Admin", "GroupOffset", "QueueEnds"]
+
+_NO_TOPIC = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+"""Brokers before RocketMQ 5 do not know the question; then the name service says whether there is a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,27 @@ class Admin:
             request = Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext=encode_header(header))
             await self._link.peers.ask(address, request)
 
-    async def delete_topic(self, topic: str) -> None:
-        """Delete a topic and its messages on all broker groups, then its route on the name servers."""
-        for address in await self._addresses(None):
+    async def delete_topic(self, topic: str) -> bool:
+        """Delete a topic and its messages on all broker groups, then its route on the name servers. The result is
+        whether any of them had it; what an earlier call has left behind goes in any case."""
+        addresses = await self._addresses(None)
+        was_there = await self._link.names.route(topic) is not None
+        for address in addresses:
+            was_there = await self._has(address, topic) or was_there
             await self._link.peers.ask(address, Frame(RequestCode.DELETE_TOPIC_IN_BROKER, 0, ext={"topic": topic}))
         await self._link.names.delete_topic(topic)
         self._link.routes.forget(topic)
+        return was_there
+
+    async def _has(self, address: str, topic: str) -> bool:
+        header = encode_header(TopicConfigHeader(topic=topic))
+        try:
+            await self._link.peers.ask(address, Frame(RequestCode.GET_TOPIC_CONFIG, 0, ext=header))
+        except Refused as error:
+            if error.code not in _NO_TOPIC:
+                raise
+            return False
+        return True
 
     async def topic_stats(self, topic: str) -> list[QueueEnds]:
         """The ends of all queues of a topic, by broker and queue."""

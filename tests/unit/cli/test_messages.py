@@ -60,6 +60,19 @@ def test_a_topic_that_was_made_or_deleted_is_told_to_programs_too(broker: FakeBr
     assert json.loads(terminal.printed) == {"topic": "T", "deleted": True}
 
 
+def test_a_topic_that_is_not_there_is_not_told_as_deleted(broker: FakeBroker, terminal: Terminal) -> None:
+    broker.topics["T"] = 1
+    assert terminal.run("topic", "delete", "Tt", "-n", broker.address) == 1
+    assert terminal.printed == ""
+    assert terminal.said == "logherd: there is no topic Tt (with --if-exists that is no failure)\n"
+    assert terminal.run("topic", "delete", "Tt", "--if-exists", "-n", broker.address) == 0
+    assert terminal.printed == "there is no topic Tt\n"
+    assert terminal.run("topic", "delete", "Tt", "--if-exists", "-n", broker.address, "-o", "json") == 0
+    assert json.loads(terminal.printed) == {"topic": "Tt", "deleted": False}
+    assert terminal.run("topic", "delete", "T", "--if-exists", "-n", broker.address) == 0
+    assert terminal.printed == "topic T is deleted\n"
+
+
 def test_a_body_that_grows_beyond_what_is_taken_names_the_option_that_takes_more(
     broker: FakeBroker, terminal: Terminal
 ) -> None:

@@ -58,7 +58,8 @@ class FakeBroker:
             Code.QUERY_CONSUMER_OFFSET: self._query_offset, Code.UPDATE_CONSUMER_OFFSET: self._commit,
             Code.GET_MAX_OFFSET: self._end, Code.GET_MIN_OFFSET: self._end,
             Code.SEARCH_OFFSET_BY_TIMESTAMP: self._search, Code.UPDATE_AND_CREATE_TOPIC: self._create_topic,
-            Code.DELETE_TOPIC_IN_BROKER: self._delete_topic, Code.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            Code.GET_TOPIC_CONFIG: self._topic_config, Code.DELETE_TOPIC_IN_BROKER: self._delete_topic,
+            Code.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
             Code.GET_TOPIC_STATS_INFO: self._stats, Code.GET_CONSUME_STATS: self._consume_stats,
             Code.GET_BROKER_RUNTIME_INFO: lambda _, frame: _ok(frame, body=KVTable(table={"putTps": "7"})),
         }  # fmt: skip
@@ -175,6 +176,10 @@ class FakeBroker:
         header = decode_header(CreateTopicHeader, frame.ext)
         self.topics[header.topic] = header.write_queues
         return _ok(frame)
+
+    def _topic_config(self, _: NetSession, frame: Frame) -> Frame:
+        known = frame.ext["topic"] in self.topics
+        return _ok(frame) if known else _refuse(frame, ResponseCode.TOPIC_NOT_EXIST)
 
     def _delete_topic(self, _: NetSession, frame: Frame) -> Frame:
         self.topics.pop(frame.ext["topic"], None)

@@ -9,7 +9,7 @@ from logherd.model.topic import TopicConfig
 from logherd.net.session import NetSession
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.routes import BrokerData, QueueData, TopicRoute
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from unit.client.fake_broker import BROKER, running
 
@@ -20,9 +20,33 @@ async def test_a_topic_is_created_listed_and_deleted() -> None:
         assert await admin.topics() == ["T", "TBW102"]
         route = await admin.wait_for_route("T", seconds=1)
         assert [queue.queue_id for queue in route.writable] == [0, 1]
-        await admin.delete_topic("T")
+        assert await admin.delete_topic("T") is True
         with pytest.raises(NoRoute):
             await admin.route("T")
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_ROUTEINFO_BY_TOPIC])
+async def test_that_nobody_had_a_topic_to_delete_is_told_and_all_are_told_all_the_same(code: RequestCode) -> None:
+    """A broker may not have registered it yet, and a name server may have it still when its broker has not."""
+    async with running() as broker, Admin([broker.address]) as admin:
+        gone = broker._answers[code]
+        broker.topics["T"] = 1
+        refused = ResponseCode.TOPIC_NOT_EXIST if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else 3
+        broker._answers[code] = lambda _, frame: Frame(refused, frame.opaque, flag=Flag.RESPONSE)
+        assert await admin.delete_topic("T") is True
+        broker._answers[code] = gone
+        deleted: list[int] = []
+        for each in (RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV):
+            broker._answers[each] = lambda _, frame: (deleted.append(frame.code), Frame(0, frame.opaque, flag=1))[1]
+        assert await admin.delete_topic("T") is False
+        assert deleted == [RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV]
+
+
+async def test_whether_a_broker_has_a_topic_is_not_guessed_from_another_refusal() -> None:
+    async with running() as broker, Admin([broker.address]) as admin:
+        broker._answers[351] = lambda _, frame: Frame(1, frame.opaque, flag=Flag.RESPONSE, remark="not now")
+        with pytest.raises(Refused, match="not now"):
+            await admin.delete_topic("T")
 
 
 async def test_a_topic_that_somebody_else_deleted_has_no_route() -> None:
