@@ -16,7 +16,7 @@ import typer
 
 from logherd.kit.errors import LogHerdError
 
-__all__ = ["AdminOption", "Controllers", "ControllersError", "TokenOption", "group_path"]
+__all__ = ["AdminOption", "Controllers", "ControllersError", "TokenOption", "group_path", "of_another_version"]
 
 _DEFAULT_ADMIN = "127.0.0.1:8088"
 _CONNECT_SECONDS = 2.0
@@ -233,13 +233,18 @@ class Controllers:
         return answer.status, document
 
 
+def of_another_version(what: str, why: object) -> ControllersError:
+    """That a broker or controller answers with another document than is known here."""
+    return ControllersError(f"a {what} of another version answers in another form: {why}")
+
+
 def _shaped(document: Document, shape: type[_Shape]) -> _Shape:
     import msgspec
 
     try:
         return msgspec.convert(document, shape)
     except msgspec.ValidationError as error:
-        raise ControllersError(f"a controller of another version answers in another form: {error}") from error
+        raise of_another_version("controller", error) from error
 
 
 def _why_not(admin: str, leader: Document) -> str:

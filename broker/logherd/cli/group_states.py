@@ -5,13 +5,13 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, json
 
-from logherd.cli.controllers import ControllersError
+from logherd.cli.controllers import of_another_version
 from logherd.cli.groups import role_of
 from logherd.service.admin.runtime import REPLICATION_KEY
-from logherd.service.controllers.documents import NOTHING_PENDING, BrokerShape, GroupPage
+from logherd.service.controllers.documents import NOTHING_PENDING, BrokerShape, GroupPage, GroupSummary
 from logherd.service.replica_view import FollowerView, ReplicationView
 
-__all__ = ["BrokerLine", "GroupState", "ask_leader", "of_brokers", "of_page"]
+__all__ = ["BrokerLine", "GroupState", "ask_leader", "of_brokers", "of_page", "of_summary"]
 
 
 _CHANGING = "A change of the in-sync set is pending."
@@ -34,7 +34,8 @@ class BrokerLine(_Shape, frozen=True, kw_only=True):
 
 
 class GroupState(_Shape, frozen=True, kw_only=True):
-    """One group. `serves`: its leader answers and takes writes. `pending` and `why` are sentences, for people."""
+    """One group. `serves`: its leader answers and takes writes. `pending` and `why` are sentences, for people. Of one
+    among many its `brokers` were not asked for: None."""
 
     cluster: str
     name: str
@@ -44,7 +45,7 @@ class GroupState(_Shape, frozen=True, kw_only=True):
     serves: bool
     in_sync: Sequence[int]
     min_in_sync: int
-    brokers: Sequence[BrokerLine]
+    brokers: Sequence[BrokerLine] | None
     pending: str | None
     why: str
 
@@ -94,6 +95,17 @@ def of_page(group: GroupPage, view: ReplicationView | None) -> GroupState:
     )  # fmt: skip
 
 
+def of_summary(group: GroupSummary) -> GroupState:
+    """A group as a list of the controllers has it, whose leader is not asked: it serves as far as they know."""
+    leader = group.leader
+    return GroupState(
+        cluster=group.cluster, name=group.name, epoch=group.epoch, leader=None if leader is None else leader.broker_id,
+        leader_address="" if leader is None else leader.address,
+        serves=leader is not None and leader.serving is True and len(group.in_sync) >= group.min_in_sync,
+        in_sync=group.in_sync, min_in_sync=group.min_in_sync, brokers=None, pending=None, why=group.why,
+    )  # fmt: skip
+
+
 def _line(group: GroupPage, broker: BrokerShape, leader: BrokerShape | None, seen: FollowerView | None) -> BrokerLine:
     leads = leader is not None and leader.broker_id == broker.broker_id
     lag, lag_ms = (0, 0) if leads else (None, None)
@@ -138,8 +150,7 @@ def of_brokers(documents: Sequence[Mapping[str, Any]]) -> list[GroupState]:
             groups.setdefault((str(each["cluster"]), str(each["group"])), []).append(each)
         return [_of_group(cluster, name, pages) for (cluster, name), pages in sorted(groups.items())]
     except (ValidationError, KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ControllersError(f"a broker of another version answers in another form: {said}") from error
+        raise of_another_version("broker", f"{error} is missing" if isinstance(error, KeyError) else error) from error
 
 
 def _of_group(cluster: str, name: str, pages: Sequence[Mapping[str, Any]]) -> GroupState:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
-from logherd.cli.controllers import Controllers, ControllersError
+from logherd.cli.controllers import Controllers, ControllersError, of_another_version
 from logherd.service.replica_orders import HandingOver, RolesPage
 
 __all__ = ["await_service", "brokers_of", "leader_of", "switch"]
@@ -137,5 +137,5 @@ def _whole(page: Document) -> Document:
     try:
         convert(page, _Told)
     except ValidationError as error:
-        raise ControllersError(f"a broker of another version answers in another form: {error}") from error
+        raise of_another_version("broker", error) from error
     return page

@@ -17,7 +17,6 @@ from logherd.cli.controllers import AdminOption, Controllers, ControllersError
 
 if TYPE_CHECKING:
     from logherd.cli.group_states import GroupState
-    from logherd.service.controllers.documents import GroupSummary
 
 __all__ = ["status"]
 
@@ -91,7 +90,7 @@ def _show_asked(named: Sequence[str], controllers: Controllers, group: str | Non
 
 
 def _show_groups(controllers: Controllers, group: str | None, output: Output) -> int:
-    from logherd.cli.group_states import ask_leader, of_page
+    from logherd.cli.group_states import ask_leader, of_page, of_summary
     from logherd.cli.groups import all_groups, ids, path_of
     from logherd.service.controllers.documents import GroupPage
 
@@ -104,18 +103,14 @@ def _show_groups(controllers: Controllers, group: str | None, output: Output) ->
                 (f"{each.cluster}/{each.name}", each.epoch, "none" if each.leader is None else each.leader.broker_id,
                  ids(each.in_sync), each.why) for each in found
             ]  # fmt: skip
-            show_table(output, found, _SHORT_HEAD, rows, notes=["name a group to see its brokers"])
-            return exits.OK if all(map(_seems_to_serve, found)) else exits.FAILED
+            states = [of_summary(each) for each in found]
+            show_table(output, _document(states), _SHORT_HEAD, rows, notes=["name a group to see its brokers"])
+            return _code(states)
         paths = [path_of(controllers, f"{each.cluster}/{each.name}") for each in found]
     pages = [controllers.read(path, GroupPage) for path in paths]
     return _show_states(
         [of_page(page, None if page.leader is None else ask_leader(page.leader.address)) for page in pages], output
     )
-
-
-def _seems_to_serve(group: "GroupSummary") -> bool:
-    """As far as the controllers know; so many leaders are not asked."""
-    return group.leader is not None and group.leader.serving is True and len(group.in_sync) >= group.min_in_sync
 
 
 def _show_states(states: "list[GroupState]", output: Output, unanswered: Sequence[str] = ()) -> int:
@@ -125,11 +120,19 @@ def _show_states(states: "list[GroupState]", output: Output, unanswered: Sequenc
             f"{each.cluster}/{each.name}", broker.broker_id, broker.role, broker.address or "-", cell(broker.alive),
             cell(broker.end), cell(broker.lag_bytes), "-" if broker.lag_ms is None else f"{broker.lag_ms / 1000:.1f}",
         )
-        for each in states for broker in each.brokers
+        for each in states for broker in each.brokers or ()
     ]  # fmt: skip
     notes = [line for each in states for line in _sentences(each)] or ["no groups"]
     notes += [f"{each} does not answer" for each in unanswered]
-    show_table(output, {"groups": states, "unanswered": unanswered}, _HEAD, rows, notes=notes)
+    show_table(output, _document(states, unanswered), _HEAD, rows, notes=notes)
+    return _code(states)
+
+
+def _document(states: "list[GroupState]", unanswered: Sequence[str] = ()) -> dict[str, object]:
+    return {"groups": states, "unanswered": unanswered}
+
+
+def _code(states: "list[GroupState]") -> int:
     return exits.OK if all(each.serves for each in states) else exits.FAILED
 
 

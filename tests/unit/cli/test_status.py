@@ -138,6 +138,26 @@ def test_of_many_groups_the_list_is_shown(terminal: Terminal, quorum: Quorum, mo
     assert terminal.run("status", "--admin", quorum.admins["c-1"]) == 1
 
 
+def test_the_document_of_many_groups_has_the_keys_of_that_of_a_few(
+    terminal: Terminal, quorum: Quorum, nowhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum.addresses[1] = nowhere
+    quorum.masters["D/bills"] = 0
+
+    def told() -> dict[str, Any]:
+        assert terminal.run("status", "--admin", quorum.admins["c-1"], "-o", "json") == 1
+        document: dict[str, Any] = json.loads(terminal.printed)
+        return document
+
+    few = told()
+    monkeypatch.setattr(command, "_GROUPS_MAX", 2)
+    many = told()
+    assert many["unanswered"] == few["unanswered"] == []
+    for one, other in zip(many["groups"], few["groups"], strict=True):
+        assert one == {**other, "brokers": None, "pending": None}
+    assert [each["serves"] for each in many["groups"]] == [True, True, False]
+
+
 def test_of_many_groups_one_whose_writes_wait_for_others_fails(
     terminal: Terminal, quorum: Quorum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
