@@ -65,6 +65,7 @@ class AdminHttp:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (useful with 0). Raises OSError if the address cannot be taken."""
+        self._token.check()
         self._server = await asyncio.start_server(served(self._serve), host, port, limit=HEAD_BYTES_MAX)
         return int(self._server.sockets[0].getsockname()[1])
 

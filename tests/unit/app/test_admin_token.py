@@ -69,6 +69,36 @@ def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path: Path) -> None:
     assert "adminTokenFile has more than 4096 bytes" in reason(TokenFile(file_with(tmp_path, "x" * 4097)))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("two\nlines\n", "several lines"), ("two\r\nlines", "several lines"), ("a\n\nb", "several lines"),
+        ("a\x00b", "control characters"), ("a\x1bb", "control characters"), ("a\x7fb", "control characters"),
+    ],
+)  # fmt: skip
+def test_what_no_header_carries_is_no_secret_and_is_told_as_that(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, said: str
+) -> None:
+    """As `openssl rand -base64 64` writes it: whoever read the file was told that it has another token."""
+    path = tmp_path / "token"
+    path.write_bytes(text.encode())
+    path.chmod(0o600)
+    token = TokenFile(path)
+    assert f"adminTokenFile has {said}, which no header carries" in reason(token)
+    with caplog.at_level(logging.WARNING):
+        token.check()
+    assert "changes will be refused" in caplog.messages
+
+
+def test_a_start_says_nothing_of_a_file_that_is_right_and_of_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for token in (TokenFile(None), TokenFile(file_with(tmp_path, " a\tb \n"))):
+            token.check()
+    assert caplog.messages == []
+
+
 def test_a_pipe_does_not_hold_the_process(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "adminTokenFile is no regular file" in reason(TokenFile(tmp_path / "pipe"))
