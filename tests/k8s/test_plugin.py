@@ -193,6 +193,31 @@ async def test_a_report_holds_what_pods_say_and_no_secret(tmp_path: Path) -> Non
         assert not any(each in result.stdout for each in secrets)
 
 
+async def test_a_report_has_events_of_this_group_and_its_parts_and_of_no_other(tmp_path: Path) -> None:
+    ours = [
+        "BrokerGroup/orders", "Pod/orders-broker-0", "Pod/orders-broker-12", "Pod/orders-controller-2",
+        "PersistentVolumeClaim/data-orders-broker-1", "StatefulSet/orders-broker", "Service/orders-leader",
+        "Service/orders-brokers", "PodDisruptionBudget/orders-controller", "ConfigMap/orders-template",
+    ]  # fmt: skip
+    others = [
+        "BrokerGroup/orders-eu", "BrokerGroup/orders-broker-0", "Pod/orders-eu-broker-0", "Pod/orders2-broker-0",
+        "Pod/my-orders-broker-0", "PersistentVolumeClaim/data-orders-eu-broker-0", "StatefulSet/orders-eu-broker",
+        "Pod/orders-shop-7c9d", "Pod/orders", "Pod/",
+    ]  # fmt: skip
+    async with kubectl(tmp_path) as person:
+        for number, about in enumerate([*ours, *others]):
+            kind, _, name = about.partition("/")
+            event = {
+                "apiVersion": "events.k8s.io/v1", "kind": "Event", "reason": "Told", "note": "",
+                "metadata": {"name": f"e{number}", "namespace": NAMESPACE}, "regarding": {"kind": kind, "name": name},
+            }  # fmt: skip
+            person.drive.api.put(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events/e{number}", event)
+        assert NAME == "orders"
+        events = json.loads((await person.run("report", NAME)).stdout)["events"]
+        told = [each["regarding"] for each in events if each["reason"] == "Told"]
+        assert sorted(f"{each['kind']}/{each['name']}" for each in told) == sorted(ours)
+
+
 async def test_without_the_right_to_ask_pods_a_plan_names_it_and_a_report_goes_on(tmp_path: Path) -> None:
     async with kubectl(tmp_path) as person:
         person.drive.api.faults.refuse = {"proxy": 403}

@@ -1,6 +1,7 @@
 """A group's status for people and programs, and everything that somebody who helps needs to see."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from logherd_operator.clients.api import Api, collection_of
 from logherd_operator.clients.errors import ClusterError
 from logherd_operator.handlers.known import Key
 from logherd_operator.plugin.cluster import PodPages, Read
+from logherd_operator.spec.group import KIND
 
 __all__ = ["is_available", "report_document", "status_document", "status_text"]
 
@@ -16,6 +18,8 @@ _TOLD = (
     "phase", "inSync", "replicas", "readyReplicas", "leader", "controllers", "brokers", "operation", "blocked",
     "conditions", "endpoints", "versions", "config", "disruptionsAllowed", "disruptionsReason",
 )  # fmt: skip
+_PARTS = r"(data-)?{name}-(broker|controller)(s|-\d+|-config)?|{name}-(bootstrap|client|leader(-endpoint)?|template)"
+"""Names of a group's objects, also of those that are gone: another group's may begin in the same way."""
 
 
 def status_document(group: Document) -> dict[str, Any]:
@@ -105,5 +109,12 @@ async def _events(api: Api, key: Key) -> object:
     return [
         {name: each.get(name) for name in ("eventTime", "reason", "note", "type", "regarding")}
         for each in found.get("items", ())
-        if str((each.get("regarding") or {}).get("name", "")).startswith(key.name)
+        if _is_about(each.get("regarding") or {}, key)
     ]
+
+
+def _is_about(regarding: Document, key: Key) -> bool:
+    name = str(regarding.get("name", ""))
+    if regarding.get("kind") == KIND:
+        return name == key.name
+    return re.fullmatch(_PARTS.format(name=re.escape(key.name)), name) is not None
