@@ -1,13 +1,15 @@
 """The questions that planning and reading ask about queues, each answered by the queue's leader."""
 
+from logherd.model.record import RecordError, body_crc, decode_record
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.offsets import GetMaxOffsetHeader, OffsetResponse, QueueHeader, SearchOffsetHeader
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 from logherd_spark.cluster import Cluster, QueueRef
+from logherd_spark.errors import Unanswered
 
-__all__ = ["PULLED", "max_offset", "min_offset", "offset_at", "pull_request"]
+__all__ = ["PULLED", "max_offset", "min_offset", "offset_at", "pull_request", "seal_at"]
 
 PULLED = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -15,6 +17,7 @@ PULLED = frozenset({
 })  # fmt: skip
 _MESSAGES_MAX = 8192
 _BYTES_MAX = 4 << 20
+_SEAL_BITS = 20
 
 
 def min_offset(cluster: Cluster, queue: QueueRef) -> int:
@@ -37,6 +40,20 @@ def offset_at(cluster: Cluster, queue: QueueRef, timestamp_ms: int) -> int:
         broker_name=queue.group,
     )  # fmt: skip
     return _offset(cluster, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, encode_header(header))
+
+
+def seal_at(cluster: Cluster, queue: QueueRef, offset: int, *, group: str) -> int | None:
+    """By what the message at an offset is known again in its queue, whatever broker has it: when it was stored, in ms,
+    and 20 bits of its body's checksum. None if it is not there, or cannot be had. Blocks, raises BrokerRefused and
+    TopicMissing as `Cluster.ask`."""
+    try:
+        answer = cluster.ask(queue, lambda: pull_request(queue, offset, count=1, group=group, tags="*"), good=PULLED)
+        record = decode_record(answer.body) if answer.code == ResponseCode.SUCCESS else None
+    except (Unanswered, RecordError):  # as where it is damaged: it was read, and is not read again
+        return None
+    if record is None or record.queue_offset != offset:
+        return None
+    return record.store_timestamp << _SEAL_BITS | body_crc(record.body) & (1 << _SEAL_BITS) - 1
 
 
 def _offset(cluster: Cluster, queue: QueueRef, code: int, ext: dict[str, str]) -> int:

@@ -1,17 +1,37 @@
 """Which messages a batch reads, as plain ranges of queue offsets; nothing here asks anybody.
 
-Offsets of a stream are plain dicts, topic -> "group:queue" -> queue offset, as they stand in a checkpoint.
+A stream's place is a plain dict, as it stands in a checkpoint:
+
+    topic -> "group:queue" -> queue offset
+    "#before" -> "topic@queue offset@group:queue" -> seal of the message before that offset (`calls.seal_at`)
+    "#begin" -> "topic@group:queue" -> queue offset; only at the end of a stream's first micro-batch: where that begins
+
+The seals say of which queue the offsets are: one of the same name in another cluster, or of a topic that was made anew,
+has other messages. Where a stream begins stands nowhere else, and whoever carries its first micro-batch out once more
+has to begin at the same place. A release before takes all this for queues that do not move, and goes on if no
+micro-batch was open.
 """
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logherd_spark.cluster import QueueRef
 
-__all__ = ["Offsets", "Range", "from_checkpoint", "limited", "split", "to_checkpoint"]
+__all__ = ["Offsets", "Place", "Range", "from_checkpoint", "limited", "split", "to_checkpoint"]
 
 Offsets = dict[QueueRef, int]
+_SEALS, _BEGINS = "#before", "#begin"
+"""No topic has such a name."""
+
+
+class Place(NamedTuple):
+    """Where a stream is. `seals`: of the message before the offset of a queue, where that is known. `begins`: where the
+    stream began, if this is the end of its first micro-batch; else empty."""
+
+    offsets: Offsets
+    seals: dict[QueueRef, int]
+    begins: Offsets
 
 
 class Range(NamedTuple):
@@ -26,20 +46,37 @@ class Range(NamedTuple):
         return self.end - self.start
 
 
-def to_checkpoint(offsets: Mapping[QueueRef, int]) -> dict[str, dict[str, int]]:
+def to_checkpoint(
+    offsets: Mapping[QueueRef, int], seals: Mapping[QueueRef, int] | None = None, begins: Offsets | None = None
+) -> dict[str, Any]:
     found: dict[str, dict[str, int]] = {}
     for queue, offset in sorted(offsets.items()):
         found.setdefault(queue.topic, {})[f"{queue.group}:{queue.queue_id}"] = offset
+    for queue, seal in sorted((seals or {}).items()):
+        found.setdefault(_SEALS, {})[f"{queue.topic}@{offsets[queue]}@{queue.group}:{queue.queue_id}"] = seal
+    for queue, offset in sorted((begins or {}).items()):
+        found.setdefault(_BEGINS, {})[f"{queue.topic}@{queue.group}:{queue.queue_id}"] = offset
     return found
 
 
-def from_checkpoint(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    found: Offsets = {}
-    for topic, queues in offsets.items():
-        for name, offset in queues.items():
-            group, _, number = name.rpartition(":")
-            found[QueueRef(topic, group, int(number))] = int(offset)
+def from_checkpoint(offsets: Mapping[str, Mapping[str, int]]) -> Place:
+    """The inverse. A seal of another offset than the queue's is of no use: a release before has moved on without it."""
+    found = Place({}, {}, {})
+    for topic in offsets.keys() - {_SEALS, _BEGINS}:
+        found.offsets.update({_queue(topic, name): int(offset) for name, offset in offsets[topic].items()})
+    for name, seal in offsets.get(_SEALS, {}).items():
+        topic, at, rest = name.split("@", 2)
+        queue = _queue(topic, rest)
+        if found.offsets.get(queue) == int(at):
+            found.seals[queue] = int(seal)
+    for name, offset in offsets.get(_BEGINS, {}).items():
+        found.begins[_queue(*name.split("@", 1))] = int(offset)
     return found
+
+
+def _queue(topic: str, name: str) -> QueueRef:
+    group, _, number = name.rpartition(":")
+    return QueueRef(topic, group, int(number))
 
 
 def limited(start: Mapping[QueueRef, int], end: Mapping[QueueRef, int], rows: int) -> Offsets:

@@ -9,14 +9,14 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.types import StructType
 
 from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, resolve
-from logherd_spark.calls import min_offset
-from logherd_spark.cluster import Cluster
+from logherd_spark.calls import min_offset, seal_at
+from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.errors import DataLost, SourceError, in_one_sentence
 from logherd_spark.filters import Filter, narrowed
-from logherd_spark.options import ReadOptions
+from logherd_spark.options import LATEST, Bound, ReadOptions
 from logherd_spark.patience import Retries
 from logherd_spark.pulling import RangePuller
-from logherd_spark.ranges import Offsets, Range, from_checkpoint, limited, split, to_checkpoint
+from logherd_spark.ranges import Offsets, Place, Range, from_checkpoint, limited, split, to_checkpoint
 from logherd_spark.schema import column_names
 from logherd_spark.versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
@@ -54,14 +54,17 @@ class FilteringReader(LogHerdReader):
 
 
 class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An endless read. Offsets are topic -> "group:queue" -> queue offset."""
+    """An endless read. Its place is as `ranges` says; what it has read up to there is known again by seals."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._names = column_names(schema)
         self._known: Cluster | None = None
         self._last: Offsets | None = None
-        self._told: Offsets = {}
+        self._initial: dict[str, Any] | None = None
+        self._told: Place | None = None
+        self._known_seals: dict[tuple[QueueRef, int], int] = {}
+        """Of what was looked at for this micro-batch."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}
@@ -74,8 +77,11 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_sentence
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        queues = queues_of(self._cluster, self._options.topics)
-        return to_checkpoint(resolve(self._cluster, queues, self._options.start, "startingOffsets"))
+        if self._initial is None:  # Spark asks more than once, and the latest is another one by then
+            queues = queues_of(self._cluster, self._options.topics)
+            offsets = resolve(self._cluster, queues, self._options.start, "startingOffsets")
+            self._initial = to_checkpoint(offsets, self._sealed(Place({}, {}, {}), offsets))
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         rows = self._options.rows_per_trigger
@@ -85,17 +91,23 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
+        if start is None and self._told is None and self._options.start == Bound("offset", LATEST):
+            self.initialOffset()  # else it is asked for afterwards, and lies behind this end
         ends = self._ends() if self._last is None else self._last
         # Before Spark 4.2 there are no limits, and nobody says where the stream is: it is where it was sent.
-        begins = self._told if start is None else self._begins(from_checkpoint(start), ends)
+        place = (self._told or Place({}, {}, {})) if start is None else from_checkpoint(start)
+        begins = place.offsets if start is None else self._begins(place.offsets, ends)
         if self._options.fail_on_data_loss:
             ends = self._reached(begins, ends)
         # A queue that the topic lost, or a leader that has not all yet, must not move a stream back.
         ends = {**ends, **{queue: max(ends.get(queue, 0), begin) for queue, begin in begins.items()}}
         if isinstance(limit, ReadMaxRows):
             ends = limited(self._kept(begins, ends), ends, limit.max_rows)
-        self._told = ends
-        return to_checkpoint(ends)
+        seals = self._sealed(place, ends)
+        first = start is not None and start == self._initial
+        started = place.offsets if first else place.begins if ends == place.offsets else {}
+        self._told = Place(ends, seals, started)
+        return to_checkpoint(ends, seals, started)
 
     @in_one_sentence
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -107,11 +119,15 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        self._told = self._told or from_checkpoint(end)
-        ranges = ranges_between(
-            self._cluster, from_checkpoint(start), from_checkpoint(end),
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )  # fmt: skip
+        first, last = from_checkpoint(start), from_checkpoint(end)
+        self._told = self._told or last
+        # Another driver may have planned the stream's first micro-batch, and has written down where that begins.
+        begins = last.begins if last.begins and not first.begins else first.offsets
+        ranges = ranges_between(self._cluster, begins, last.offsets, fail_on_data_loss=self._options.fail_on_data_loss)
+        if self._options.fail_on_data_loss:
+            for each in ranges:  # also of a micro-batch that an earlier driver has planned
+                for place in (first, last):
+                    self._compare(each.queue, place)
         return _partitions(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -150,22 +166,79 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises: DataLost when the patience ends: what will come up to that place would be passed over.
         """
         retries = Retries(self._cluster.patience)
-        while short := [queue for queue, begin in begins.items() if ends.get(queue, begin) < begin]:
+        while lost := _lost(begins, ends):
             if not retries.pause():
-                queue = short[0]
-                raise DataLost(
-                    f"{queue}: the stream is at offset {begins[queue]}, the queue ends at {ends[queue]}: what was read "
-                    "is gone there, and what comes in its place is not read; to read it: another checkpoint; to go on "
-                    "without it: option failOnDataLoss=false"
-                )
+                raise DataLost(lost)
             ends = self._ends()
             if self._last is not None:
                 self._last = ends
         return ends
 
+    def _sealed(self, place: Place, ends: Offsets) -> dict[QueueRef, int]:
+        """Seals of the ends, after the place's own were compared in the queues that go on. None where loss is no
+        matter: then nothing is compared, and what was known of another queue of that name is forgotten.
+
+        Raises: DataLost.
+        """
+        found: dict[QueueRef, int] = {}
+        self._known_seals.clear()
+        if not self._options.fail_on_data_loss:
+            return found
+        for queue, end in ends.items():
+            if end == place.offsets.get(queue):
+                seal = place.seals.get(queue)  # and none where there was none: what Spark compares is the text
+            else:
+                self._compare(queue, place)
+                seal = self._seal(queue, end)
+            if seal is not None:
+                found[queue] = seal
+        return found
+
+    def _compare(self, queue: QueueRef, place: Place) -> None:
+        """Raises: DataLost if another message stands before the place than the stream has read there."""
+        seal = place.seals.get(queue)
+        if seal is not None and self._seal(queue, place.offsets[queue]) not in (seal, None):
+            at = place.offsets[queue]
+            raise DataLost(
+                f"{queue}: message {at - 1} is another one than the stream has read there: the checkpoint is of another"
+                " cluster, or the topic was deleted and made again, or what was read is lost; to read what is there"
+                f" from its beginning: another checkpoint; to go on at offset {at}: option failOnDataLoss=false"
+            )
+
+    def _seal(self, queue: QueueRef, offset: int) -> int | None:
+        """Of the message before an offset."""
+        known = self._known_seals.get((queue, offset))
+        if known is None and offset > 0:
+            known = seal_at(self._cluster, queue, offset - 1, group=self._options.consumer_group)
+            if known is not None:
+                self._known_seals[queue, offset] = known
+        return known
+
     def _ends(self) -> Offsets:
         # The route is asked anew: a topic may have got more queues.
         return latest(self._cluster, queues_of(self._cluster, self._options.topics, fresh=True))
+
+
+def _lost(begins: Offsets, ends: Offsets) -> str:
+    """What a stream has read and finds no more, and what it can do; "" if nothing. A queue without a route is away; but
+    where all are that it has read of a topic, and others are there, that is another topic."""
+    for queue, begin in begins.items():
+        if ends.get(queue, begin) < begin:
+            return (
+                f"{queue}: the stream is at offset {begin}, the queue ends at {ends[queue]}: what was read "
+                "is gone there, and what comes in its place is not read; to read it: another checkpoint; to go on "
+                "without it: option failOnDataLoss=false"
+            )
+    for topic in {queue.topic for queue in ends}:
+        read = [queue for queue, begin in begins.items() if queue.topic == topic and begin > 0]
+        if read and not any(queue in ends for queue in read):
+            groups = " and ".join(sorted({queue.group for queue in ends if queue.topic == topic}))
+            return (
+                f"{read[0]}: has no route, as all queues that the stream has read of this topic, and others of it are"
+                f" in group {groups}: the checkpoint is of another cluster, or that group is gone; to read those from"
+                " their beginnings: option failOnDataLoss=false"
+            )
+    return ""
 
 
 def _partitions(ranges: list[Range], options: ReadOptions) -> list[InputPartition]:

@@ -72,7 +72,7 @@ def test_a_stream_copies_each_row_once_in_limited_batches_and_goes_on_where_it_w
     assert second.id == first.id
     assert by_value(stored(site.cluster(), copy)) == values(range(1300))
     offsets = json.loads((checkpoint / "offsets" / str(len(sizes))).read_text().splitlines()[-1])
-    assert set(offsets) == {origin}
+    assert set(offsets) == {origin, "#before"}
     assert sum(offsets[origin].values()) == 1300
     assert all(name.startswith("bg:") for name in offsets[origin])
 
@@ -136,6 +136,48 @@ def test_a_checkpoint_of_yesterday_is_read_today(
     put(site, origin, range(100), writer="a")
     run(source(spark, site, origin), site, copy, checkpoint)
     assert by_value(stored(site.cluster(), copy)) == values(range(40, 100))
+
+
+def test_a_checkpoint_of_another_topic_of_that_name_ends_the_stream_unless_that_is_allowed(
+    spark: "SparkSession", site: Site, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    origin, other, copy, checkpoint = topic(1), topic(1), topic(), tmp_path / "checkpoint"
+    put(site, origin, range(40), writer="a")
+    run(source(spark, site, origin), site, copy, checkpoint)
+    for path in checkpoint.rglob("*"):
+        if path.is_file() and not path.name.endswith(".crc"):
+            path.write_text(path.read_text().replace(origin, other))
+    for path in checkpoint.rglob(".*.crc"):
+        path.unlink()
+    put(site, other, range(1000, 1100), writer="b")
+    with pytest.raises(Exception, match=r"message 39 is another one .*to go on at offset 40: .*failOnDataLoss=false"):
+        run(source(spark, site, other), site, copy, checkpoint)
+    run(source(spark, site, other, failOnDataLoss="false"), site, copy, checkpoint)
+    assert by_value(stored(site.cluster(), copy)) == {**values(range(40)), **values(range(1040, 1100))}
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="before 4.2 Spark asks for an end without saying where the stream is")
+def test_a_first_micro_batch_that_is_repeated_begins_where_it_began(
+    spark: "SparkSession", site: Site, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    origin, checkpoint = topic(1), tmp_path / "checkpoint"
+    put(site, origin, range(40), writer="a")
+    seen: list[tuple[int, int]] = []
+
+    def count(starting: str) -> None:
+        query = (
+            source(spark, site, origin, startingOffsets=starting).writeStream.trigger(availableNow=True)
+            .foreachBatch(lambda rows, number: seen.append((number, rows.count())))
+            .option("checkpointLocation", str(checkpoint)).start()
+        )  # fmt: skip
+        query.awaitTermination()
+
+    count(json.dumps({origin: {"0": 25}}))
+    # As if the driver had died in it; and where it began was the latest then.
+    for path in (checkpoint / "commits").iterdir():
+        path.unlink()
+    count("latest")
+    assert seen == [(0, 15), (0, 15)]
 
 
 def test_messages_that_are_gone_stop_a_stream_unless_that_is_allowed(
