@@ -53,7 +53,8 @@ class ShipOptions:
     chunk_bytes: int = 1 << 20
     chunks_ahead: int = 4
     catch_up_bytes_per_second: int = 64 << 20
-    """All followers that are behind share this; those in step are not limited by it."""
+    """All followers that are behind share this, and each may have what is appended meanwhile besides. Those in step are
+    not limited by it."""
 
     def __post_init__(self) -> None:
         ensure(self.heartbeat_ms > 0 and self.answer_ms > 0, "times are positive", self)

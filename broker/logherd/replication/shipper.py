@@ -51,6 +51,7 @@ class Shipper:
         self._beat_at = now
         self._muted = False
         self._bucket = TokenBucket(options.catch_up_bytes_per_second, options.window_bytes)
+        self._granted = log.end
         self.rounds = Rounds()
 
     def retime(self, options: ShipOptions) -> None:
@@ -115,9 +116,15 @@ class Shipper:
 
     def _on_tick(self, now: int, out: ShipOutput) -> None:
         self._bucket.fill(now)
+        end = self._log.end
+        # Without what is new those behind would never catch up with a log that grows faster than their allowance.
+        self._bucket.grant((end - self._granted) * sum(sender.behind for sender in self._senders.values()))
+        self._granted = end
         if now >= self._beat_at:
             self._beat(now, out)
-        for sender in self._senders.values():
+        # Who has most comes first. Those behind share what they may take in a second, and whoever came first would else
+        # have all of it for as long as it catches up, while another, which lacks one record, gets nothing.
+        for sender in sorted(self._senders.values(), key=_flushed, reverse=True):
             if sender.retry_at is not None and now >= sender.retry_at:
                 self._on_silence(sender)
             self._pump(sender, now, out)
@@ -290,3 +297,7 @@ class Shipper:
             self._bucket.take(len(data))
         if sender.retry_at is None:
             sender.asked(now, self._options)
+
+
+def _flushed(sender: Sender) -> Position:
+    return sender.match

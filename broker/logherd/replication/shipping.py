@@ -25,7 +25,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FollowersSet:
-    """From now on these are the followers, in the order in which they are served. Known ones keep their state."""
+    """From now on these are the followers, in the order in which they are served; as time passes, who has most is the
+    first. Known ones keep their state."""
 
     peers: tuple[ReplicaId, ...]
 

@@ -73,6 +73,10 @@ class TokenBucket:
             self._level = min(self.burst, self._level + earned)
         self._filled_at = now
 
+    def grant(self, size: int) -> None:
+        """Add what is not earned by time; so much may be saved beyond the burst."""
+        self._level = min(self.burst, self._level) + size
+
     @property
     def open(self) -> bool:
         """Whether another message may be sent."""

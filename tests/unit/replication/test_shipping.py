@@ -178,6 +178,50 @@ def test_who_is_in_step_neither_waits_for_the_allowance_of_those_behind_nor_take
     assert len(appends(ship.step(Grown(), 3).messages, G)) == 1
 
 
+def test_who_lacks_a_record_gets_it_while_another_takes_all_that_those_behind_may() -> None:
+    """As a member that was silent for a moment, while a new replica begins with nothing."""
+    log = log_of(*[1] * 60)
+    options = replace(SMALL, message_bytes_max=40, window_messages=100, catch_up_bytes_per_second=400)
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    ship.step(FollowersSet((F, G)), 0)
+    nearly = log.records(Position(0), log.end)[-2].end
+    ship.step(FromFollower(F, AppendReject(1, log.end, ORIGIN)), 0)
+    far, near, at, sent = ship.sender(F), ship.sender(G), Position(0), list[Append]()
+    assert far is not None
+    assert near is not None
+    for now in range(0, 1_000, 50):
+        out = ship.step(FromFollower(F, AppendAck(far.generation, at, at)), now).messages
+        if now == 400:
+            out += ship.step(FromFollower(G, AppendReject(1, log.end, log.epochs.point_at(nearly))), now).messages
+            out += ship.step(FromFollower(G, AppendAck(near.generation, nearly, nearly)), now).messages
+        out += ship.step(ShipperTick(), now).messages
+        at = max([at, *(each.span.end for each in appends(out, F) if each.span.data)])
+        sent += [each for each in appends(out, G) if each.span.data]
+        assert at < log.end, "the other one is not done"
+    assert [each.span.end for each in sent] == [log.end]
+
+
+def test_followers_behind_catch_up_with_a_log_that_grows_faster_than_their_allowance() -> None:
+    log = log_of(*[1] * 20)
+    options = replace(SMALL, message_bytes_max=40, window_messages=100, window_bytes=400, catch_up_bytes_per_second=400)
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    ship.step(FollowersSet((F, G)), 0)
+    at, caught_up_at = dict.fromkeys((F, G), Position(0)), dict[ReplicaId, int]()
+    for peer in (F, G):
+        ship.step(FromFollower(peer, AppendReject(1, log.end, ORIGIN)), 0)
+    for now in range(0, 10_000, 50):
+        log.append(Kind.DATA, Epoch(1), b"x" * 30)
+        out = ship.step(ShipperTick(), now).messages
+        for peer in (F, G):
+            sender = ship.sender(peer)
+            assert sender is not None
+            out += ship.step(FromFollower(peer, AppendAck(sender.generation, at[peer], at[peer])), now).messages
+            at[peer] = max([at[peer], *(each.span.end for each in appends(out, peer) if each.span.data)])
+            if not sender.behind:
+                caught_up_at.setdefault(peer, now)
+    assert set(caught_up_at) == {F, G}
+
+
 def test_a_message_is_no_larger_than_is_set_and_a_larger_record_travels_alone() -> None:
     log = log_of(1)
     ship = in_step(log, replace(SMALL, window_messages=10))

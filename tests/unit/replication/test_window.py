@@ -51,6 +51,19 @@ def test_a_bucket_earns_by_time_goes_into_debt_once_and_never_overflows() -> Non
     assert not bucket.open
 
 
+def test_what_a_bucket_is_granted_comes_on_top_and_is_not_saved_up() -> None:
+    bucket = TokenBucket(bytes_per_second=1, burst=100)
+    for size in (1_000, 0, 50, 30):
+        bucket.grant(size)
+    bucket.take(130)
+    assert not bucket.open, "no more than the burst and what was granted last"
+    bucket.grant(1)
+    assert bucket.open
+    bucket.take(11)
+    bucket.grant(10)
+    assert not bucket.open, "a debt is paid first"
+
+
 def test_a_bucket_loses_no_time_to_short_steps() -> None:
     bucket = TokenBucket(bytes_per_second=10, burst=5)
     bucket.fill(0)
