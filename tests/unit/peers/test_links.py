@@ -168,6 +168,7 @@ async def test_a_restarted_peer_is_linked_again() -> None:
         await again.start({"a": a.address})
         try:
             await a.until(lambda: a.linked == [replica("b"), replica("b", 2)])
+            assert not a.links.send(beat("a", "b")), "the former one is not there"
             assert a.links.send(structs.replace(beat("a", "b"), to=replica("b", 2)))
             await again.until(lambda: bool(again.heard))
         finally:

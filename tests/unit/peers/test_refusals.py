@@ -198,14 +198,35 @@ async def test_the_process_that_we_have_dialled_counts_as_living_too() -> None:
             await node.stop()
 
 
-async def test_a_live_link_cannot_become_another_process() -> None:
+async def test_an_earlier_link_of_a_process_ends_without_the_later_one() -> None:
+    node = Node(hello_of("a"), options=replace(QUICK, idle_ms=60_000))
+    await node.start({"b": ("127.0.0.1", 1)})
+    try:
+        older, newer = await Wire.dial(node.address), await Wire.dial(node.address)
+        for wire in (older, newer):
+            await wire.say(hello_of("b", to="a", instance=1))
+            await wire.payload()
+        assert await older.ended()
+        await node.until(lambda: bool(node.unlinked))
+        twin = await Wire.dial(node.address)
+        await twin.say(hello_of("b", to="a", instance=2))
+        assert decode_refusal(await twin.payload()).code is RefusalCode.TWIN, "the first one lives"
+        assert node.view("b").heard_ms is not None
+        newer.close()
+        twin.close()
+    finally:
+        await node.stop()
+
+
+@pytest.mark.parametrize(("incarnation", "instance"), [(1, 2), (2, 1)], ids=["another process", "another name"])
+async def test_a_live_link_cannot_become_another_process(incarnation: int, instance: int) -> None:
     node = Node(hello_of("a"))
     await node.start({"b": ("127.0.0.1", 1)})
     try:
         wire = await Wire.dial(node.address)
         await wire.say(hello_of("b", to="a", instance=1))
         await wire.payload()
-        await wire.say(hello_of("b", to="a", instance=2))
+        await wire.say(hello_of("b", incarnation=incarnation, to="a", instance=instance))
         assert await wire.ended()
         await node.until(lambda: bool(node.log.reasons("peer link lost")))
         assert "on a connection of" in node.log.reasons("peer link lost")[0]
