@@ -1,0 +1,163 @@
+"""What the gate does with links that the test holds in its hand, and with a pull that waited for this broker."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from logherd.app.forwarding.gate import Gate
+from logherd.app.forwarding.links import LeaderLinks
+from logherd.net.connection import Connection, Outcome
+from logherd.service.forwarding.handling import HANDLING
+from logherd.service.forwarding.roles import Following
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.clients import Heartbeat, ProducerData
+from logherd.wire.codes import RequestCode
+from logherd.wire.frame import Flag, Frame
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.forwarding import ForwardedHeader
+from logherd.wire.headers.offsets import QueryConsumerOffsetHeader
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader
+from unit.app.forwarding.rig import TOPIC, eventually, group_of, send_frame
+
+AHEAD_MS = 5_000_000
+"""The leader's machine has run for so much longer."""
+SLACK_MS = 60_000
+
+
+class Links:
+    """Keeps what it is to send."""
+
+    def __init__(self) -> None:
+        self.told: list[Frame] = []
+        self.started: list[tuple[Frame, Callable[[Outcome], None], float]] = []
+        self.followed: list[Following] = []
+        self.closed: list[int] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def follow(self, leader: Following, _have: int = 0) -> None:
+        self.followed.append(leader)
+
+    def tell(self, _number: int, frame: Frame) -> None:
+        self.told.append(frame)
+
+    def start(self, _number: int, frame: Frame, on_outcome: Callable[[Outcome], None], *, seconds: float) -> None:
+        self.started.append((frame, on_outcome, seconds))
+
+    def close(self, number: int) -> None:
+        self.closed.append(number)
+
+    def hold_reading(self, *, held: bool) -> None:
+        """Nothing is read here."""
+
+    def rest(self) -> None:
+        """Nothing is tried for."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+def held_links(gate: Gate) -> Links:
+    links = Links()
+    gate._links = cast("LeaderLinks", links)
+    return links
+
+
+def marks_of(frame: Frame) -> ForwardedHeader:
+    return decode_header(ForwardedHeader, frame.ext)
+
+
+def answer(sent: tuple[Frame, Callable[[Outcome], None], float]) -> None:
+    sent[1](Frame(0, 0, flag=Flag.RESPONSE))
+
+
+def heartbeat() -> Frame:
+    body = Heartbeat(client_id="c", producers=[ProducerData(group="p")])
+    return Frame(RequestCode.HEART_BEAT, 0, body=encode_body(body))
+
+
+def asked(client: Connection, frame: Frame) -> asyncio.Future[Frame]:
+    return asyncio.ensure_future(client.call(frame, seconds=30))
+
+
+async def test_h10_whatever_goes_to_the_leader_has_its_time_by_the_leaders_clock(tmp_path: Path) -> None:
+    """Clients that are named too late by that clock would be unknown to a new leader."""
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        links = held_links(gate)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        assert links.followed == [Following("127.0.0.1:1", 3)]
+        client = await node.connect()
+        calls = [asked(client, heartbeat())]
+        await eventually(lambda: gate.held == 1)
+        begun_ms = gate._clock.monotonic_ms()
+        gate.link_opened(7, 3, AHEAD_MS)
+        named, complete = links.told
+        assert (named.code, complete.code) == (RequestCode.HEART_BEAT, RequestCode.FORWARDING_COMPLETE)
+        gate.link_clock(7, 2 * AHEAD_MS)
+        calls.append(asked(client, send_frame(b"x")))
+        await eventually(lambda: len(links.started) == 2)
+        first, second = (each[0] for each in links.started)
+        for frame, ahead_ms in ((named, AHEAD_MS), (first, AHEAD_MS), (second, 2 * AHEAD_MS)):
+            marks = marks_of(frame)
+            assert marks.epoch == 3
+            assert 0 < marks.deadline_ms - begun_ms - ahead_ms < SLACK_MS
+        assert named.flag & Flag.ONEWAY
+        assert [seconds * 1000 for *_, seconds in links.started] == [
+            HANDLING[code].answer_ms for code in (RequestCode.HEART_BEAT, second.code)
+        ]
+        for sent in links.started:
+            answer(sent)
+        assert [each.code for each in await asyncio.gather(*calls)] == [0, 0]
+        await client.close()
+
+
+async def test_the_link_to_a_former_leader_is_closed_once_nothing_is_open_on_it(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        links = held_links(gate)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        gate.link_opened(7, 3, 0)
+        client = await node.connect()
+        call = asked(client, send_frame(b"x"))
+        await eventually(lambda: len(links.started) == 1)
+        node.leadership.set(Following("127.0.0.1:1", 4))
+        gate.link_opened(8, 4, 0)
+        assert links.closed == []
+        answer(links.started[0])
+        assert (await call).code == 0
+        await eventually(lambda: links.closed == [7])
+        await client.close()
+
+
+async def test_h11_a_pull_that_waited_for_this_broker_to_lead_commits_nothing(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        group.elect(node)
+        client = await node.connect()
+        assert (await client.call(send_frame(b"x"), seconds=30)).code == 0
+        flags = PullFlag.COMMIT_OFFSET | PullFlag.SUBSCRIPTION
+        header = PullMessageHeader(
+            consumer_group="readers", topic=TOPIC, queue_id=0, queue_offset=0, messages_max=32, sys_flag=flags,
+            commit_offset=1, suspend_timeout_ms=0, subscription_version=0, subscription="*", expression_type="TAG",
+        )  # fmt: skip
+        query = encode_header(QueryConsumerOffsetHeader(consumer_group="readers", topic=TOPIC, queue_id=0))
+
+        async def committed() -> str | None:
+            found = await client.call(Frame(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext=query), seconds=30)
+            return found.ext.get("offset")
+
+        group.depose()
+        pull = asked(client, Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header)))
+        await eventually(lambda: gate.held == 1)
+        group.elect(node)
+        assert (await pull).code == 0
+        assert await committed() != "1"
+        await client.call(Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header)), seconds=30)
+        assert await committed() == "1", "as one does that did not wait"
+        await client.close()
