@@ -16,6 +16,7 @@ from logherd.app.group.links import GroupLinks
 from logherd.app.group.mode import Greeting
 from logherd.app.group.replica import Replica
 from logherd.peers.hello import REVISION, Hello
+from logherd.peers.options import LinkOptions
 from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.settings.options import Endpoint, ReplicationOptions
@@ -24,6 +25,8 @@ from logherd.store.pieces import PieceAsk, PieceState
 from unit.peers.fakes import CLUSTER, Node, beat, hello_of, replica
 
 SEGMENT = 1 << 20
+OPTIONS = LinkOptions(backoff_ms_min=5, backoff_ms_max=20)
+"""The others are a broker's, as ours are: who is to say less often that it lives would be taken for silent."""
 GREETING = Greeting(founded=(replica("2"),), nodes=("2", "1"), about='{"mode":"raft"}')
 
 
@@ -31,7 +34,7 @@ class Rig:
     """The links of broker 1, whose bound socket nobody listens on yet, and broker 2."""
 
     def __init__(self) -> None:
-        self.other = Node(hello_of("2"))
+        self.other = Node(hello_of("2"), options=OPTIONS)
         self.identity = replica("1")
         self.greeting = Greeting()
         self.bare_end = 0
@@ -99,6 +102,9 @@ async def test_nobody_is_heard_before_this_process_has_its_name() -> None:
         assert rig.replica.links is rig.links._links
         assert (rig.told, rig.links.linked()) == ([("linked", replica("2"))], [replica("2")])
         assert [view.name for view in rig.links.views()] == ["2"], "not itself"
+        await rig.other.links.stop()
+        while rig.links.linked():
+            await asyncio.sleep(0)
 
 
 async def test_whoever_is_given_another_name_is_linked_anew() -> None:
