@@ -82,7 +82,7 @@ async def linked(owner: Owner, wire: Wire, *, dialled: str | None) -> Link:
     link.connection_made(wire)
     link.data_received(HELLO)
     await asyncio.sleep(0)
-    assert link.stage is Stage.LINKED
+    assert (link.stage, link.clocks.linked) == (Stage.LINKED, owner.time)
     return link
 
 
