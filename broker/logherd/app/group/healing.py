@@ -43,6 +43,7 @@ _ROUND_SECONDS = 0.5
 _DELETED_SECONDS = 5.0
 """So long all must have said that it is gone: somebody may be about to lead, or to come back."""
 _DERIVED = ("consumequeue", "index", "queues")
+_ANSWERS = frozenset(str(each) for each in PieceState)
 
 
 class Source(Protocol):
@@ -76,6 +77,16 @@ class Progress:
     def read(self, done: int, whole: int) -> None:
         """So far the log was read. Called on another thread."""
         self.read_bytes, self.log_bytes = done, whole
+
+    @property
+    def in_vain(self) -> str:
+        """What who was asked says of the place that is waited for, for people; "" if nobody is waited for."""
+        asked = {name: words for name, words in self.said.items() if name.isdecimal()}
+        if self.doing != "waiting" or not asked:
+            return ""
+        told = [f"broker {name}: {words}" for name, words in asked.items() if words in _ANSWERS]
+        silent = [name for name, words in asked.items() if words not in _ANSWERS]
+        return "; ".join([*told, f"no answer from {', '.join(silent)}"] if silent else told)
 
 
 class _Stopped(Exception):

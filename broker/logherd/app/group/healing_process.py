@@ -232,7 +232,8 @@ class Healing:
     def _fault(self) -> str:
         progress = self._healer.progress
         if not progress.nobody_has:
-            return "its log is damaged and is being mended"
+            mends, vain = "its log is damaged and is being mended", progress.in_vain
+            return f"{mends}; nobody gives what is at position {progress.at} yet ({vain})" if vain else mends
         return (
             f"its log is damaged at position {progress.at}, and no broker of its group has that whole; it waits until "
             'what has it is brought back, or it is given up: see "Damage that all have" in docs/stores.md'

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from logherd.app.group import healing
 from logherd.app.group.beginning import set_aside
-from logherd.app.group.healing import Healer
+from logherd.app.group.healing import Healer, Progress
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.group.output import Promise
 from logherd.model.names import Epoch
@@ -567,3 +567,18 @@ async def test_damage_of_queues_and_of_what_is_not_committed_takes_only_the_latt
     store.close()
     for kept, all_of_it in zip(content(damaged), content(whole), strict=True):
         assert kept == all_of_it[: len(kept)]
+
+
+def test_what_others_say_of_damage_that_nobody_gives_is_told_by_name() -> None:
+    progress = Progress()
+    assert progress.in_vain == ""
+    progress.doing = "waiting"
+    assert progress.in_vain == "", "nobody was asked yet"
+    progress.said = {"1": str(PieceState.DAMAGED), "3": "not reached: refused", "4": "silent", "here": "refused"}
+    assert progress.in_vain == "broker 1: damaged here, too; no answer from 3, 4"
+    del progress.said["1"]
+    assert progress.in_vain == "no answer from 3, 4"
+    progress.said = {"1": str(PieceState.GONE)}
+    assert progress.in_vain == "broker 1: deleted here"
+    progress.doing = "fetching"
+    assert progress.in_vain == ""

@@ -170,7 +170,8 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
         status = waits.status()[1]
         assert isinstance(status, dict)
         assert (status["role"], status["ready"], status["healing"]["damagedRanges"]) == ("healing", False, 1)
-        assert (status["fault"], status["healing"]["nobodyHas"]) == ("its log is damaged and is being mended", False)
+        assert status["fault"].startswith("its log is damaged and is being mended")
+        assert status["healing"]["nobodyHas"] is False
         waits._healer.progress.nobody_has, waits._healer.progress.at = True, 4711
         status = waits.status()[1]
         assert isinstance(status, dict)
