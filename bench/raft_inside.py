@@ -7,23 +7,19 @@ LogHerd's member is that of bench.log_node. Prints a table with ratios and write
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
 from pathlib import Path
 from typing import Any
 
 from bench.place import bench_place, run_bench
-from bench.raft_log import SIZES
+from bench.raft_log import SHOWN, SIZES, tell
 from bench.raft_targets import INSIDE_KINDS, run_inside, running_group
 from bench.sampling import Sampler, resident_bytes
 
-__all__ = ["WINDOWS", "main", "ratios", "table"]
+__all__ = ["WINDOWS", "main"]
 
 WINDOWS = (1, 64, 512)
 COMMAND = "python -m bench.raft_inside"
-SHOWN = {"sofajraft": "SOFAJRaft", "node": "LogHerd"}
 
 
 def measure(kind: str, directory: Path, *, warmup_ms: int, measure_ms: int) -> dict[str, Any]:
@@ -36,35 +32,10 @@ def measure(kind: str, directory: Path, *, warmup_ms: int, measure_ms: int) -> d
                 wanted = {"window": window, "size": size, "warmupMs": warmup_ms, "measureMs": measure_ms}
                 with Sampler(group.pids) as sampler:
                     figures = run_inside(group, wanted)
-                figures["cpuUs"] = sampler.cpu_s * 1e9 / (warmup_ms + measure_ms) / max(1.0, figures["rate"])
+                figures["cpuCores"] = sampler.cpu_s * 1000 / (warmup_ms + measure_ms)
                 figures["residentMiB"] = sum(map(resident_bytes, group.pids)) / (1 << 20)
                 results[f"window of {window}, {size} B"] = figures
     return results
-
-
-def table(figures: dict[str, Any]) -> list[str]:
-    """The figures as lines of text; processor time and memory (PSS) are those of all three processes."""
-    line = "{:<11}{:<23}{:>11}{:>9}{:>9}{:>9}{:>9}{:>8}{:>9}{:>8}"
-    heads = ("commits/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "us each", "PSS MiB", "errors")
-    out = [line.format("", "proposals", *heads)]
-    for kind in (kind for kind in INSIDE_KINDS if kind in figures):
-        for load, seen in figures[kind].items():
-            times = (f"{seen[key] / 1000:.2f}" for key in ("p50us", "p99us", "p999us", "maxus"))
-            rest = (f"{seen['cpuUs']:.0f}", f"{seen['residentMiB']:.0f}", seen["failures"])
-            out.append(line.format(SHOWN[kind], load, f"{seen['rate']:.0f}", *times, *rest))
-    return out
-
-
-def ratios(figures: dict[str, Any]) -> list[str]:
-    """LogHerd against SOFAJRaft: more commits are better, a lower p99 is."""
-    line = "{:<23}{:>12}{:>12}{:>12}{:>12}{:>12}  {}"
-    out = [line.format("LogHerd / SOFAJRaft", "commits/s", "p50", "p99", "us each", "PSS", "")]
-    for load, ours in figures["node"].items():
-        theirs = figures["sofajraft"][load]
-        by = {key: ours[key] / max(1, theirs[key]) for key in ("rate", "p50us", "p99us", "cpuUs", "residentMiB")}
-        verdict = "ahead" if by["rate"] >= 1 and by["p99us"] <= 1 else "BEHIND"
-        out.append(line.format(load, *(f"{each:.2f}" for each in by.values()), verdict))
-    return out
 
 
 def main() -> None:
@@ -78,12 +49,7 @@ def main() -> None:
     with bench_place() as place:
         for kind in [options.only] if options.only else INSIDE_KINDS:
             figures[kind] = measure(kind, place / kind, **timing)
-    print(f"$ {' '.join([COMMAND, *sys.argv[1:]])}")
-    print("\n".join(table(figures)))
-    if not options.only:
-        print("\n".join(["", *ratios(figures)]))
-    figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
-    options.out.write_text(json.dumps(figures, indent=1) + "\n")
+    tell(COMMAND, figures, options.out)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from bench.place import bench_place, run_bench
 from bench.raft_targets import KINDS, Group, load_program, running_group
 from bench.sampling import Sampler, resident_bytes
 
-__all__ = ["LOADS", "Load", "main", "ratios", "table"]
+__all__ = ["LOADS", "SHOWN", "SIZES", "Load", "main", "ratios", "table", "tell"]
 
 SIZES = (64, 1024)
 COMMAND = "python -m bench.raft_log"
-SHOWN = {"etcd": "etcd 3.6.5", "node": "LogHerd"}
+SHOWN = {"etcd": "etcd 3.6.5", "sofajraft": "SOFAJRaft", "node": "LogHerd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def table(figures: dict[str, Any]) -> list[str]:
     """The figures as lines of text; memory is that of all three processes (PSS, so shared pages count once)."""
     line = "{:<12}{:<23}{:>10}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}{:>8}"
     out = [line.format("", "load", "commits/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "cores", "PSS MiB", "errors")]
-    for kind in (kind for kind in KINDS if kind in figures):
+    for kind in (kind for kind in SHOWN if kind in figures):
         for load, seen in figures[kind].items():
             times = (f"{seen[key] / 1000:.2f}" for key in ("p50us", "p99us", "p999us", "maxus"))
             rest = (f"{seen['cpuCores']:.2f}", f"{seen['residentMiB']:.0f}", seen["failures"])
@@ -83,15 +83,26 @@ def table(figures: dict[str, Any]) -> list[str]:
 
 
 def ratios(figures: dict[str, Any]) -> list[str]:
-    """LogHerd against etcd: more commits are better, a lower p99 is; the aims are those of issue 4."""
+    """LogHerd against the other: more commits are better, a lower p99 is; the aims are those of issue 4."""
+    beside = next(kind for kind in SHOWN if kind in figures)
     line = "{:<23}{:>12}{:>12}{:>12}{:>12}  {}"
-    out = [line.format("LogHerd / etcd", "commits/s", "p50", "p99", "PSS", "")]
+    out = [line.format(f"LogHerd / {SHOWN[beside].split()[0]}", "commits/s", "p50", "p99", "PSS", "")]
     for load, ours in figures["node"].items():
-        theirs = figures["etcd"][load]
+        theirs = figures[beside][load]
         by = {key: ours[key] / max(1, theirs[key]) for key in ("rate", "p50us", "p99us", "residentMiB")}
         verdict = "reached" if by["rate"] >= 1 and by["p99us"] <= 1 else "MISSED"
         out.append(line.format(load, *(f"{each:.2f}" for each in by.values()), verdict))
     return out
+
+
+def tell(command: str, figures: dict[str, Any], out: Path) -> None:
+    """Print what was measured, with ratios if it was both, and write it as JSON."""
+    print(f"$ {' '.join([command, *sys.argv[1:]])}")
+    print("\n".join(table(figures)))
+    if len(figures) > 1:
+        print("\n".join(["", *ratios(figures)]))
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
+    out.write_text(json.dumps(figures | {"machine": machine}, indent=1) + "\n")
 
 
 def main() -> None:
@@ -106,12 +117,7 @@ def main() -> None:
     with bench_place() as place:
         for kind in [options.only] if options.only else KINDS:
             figures[kind] = measure(kind, program, place / kind, **timing)
-    print(f"$ {' '.join([COMMAND, *sys.argv[1:]])}")
-    print("\n".join(table(figures)))
-    if not options.only:
-        print("\n".join(["", *ratios(figures)]))
-    figures["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()}
-    options.out.write_text(json.dumps(figures, indent=1) + "\n")
+    tell(COMMAND, figures, options.out)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,9 @@ def test_ratios_judge_rate_and_tail_together() -> None:
     _, small, large = ratios(figures)
     assert ("2.00" in small, "reached" in small, "MISSED" in large) == (True, True, True)
     assert [line.split()[0] for line in table(figures)[1:]] == ["etcd", "etcd", "LogHerd", "LogHerd"]
+    figures["sofajraft"] = figures.pop("etcd")
+    assert ratios(figures)[0].startswith("LogHerd / SOFAJRaft ")
+    assert [line.split()[0] for line in table(figures)[1:]] == ["SOFAJRaft", "SOFAJRaft", "LogHerd", "LogHerd"]
 
 
 def test_a_heartbeat_report_misses_its_aim_when_a_group_was_left_without_a_master() -> None:
