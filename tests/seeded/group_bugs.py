@@ -158,7 +158,7 @@ BUGS = {
     ),
     "read-all": Bug("a follower lets read all that it has", _reads_up_to_the_end, ("F1",), 5),
     "read-cut-off": Bug("a follower that hears nobody lets read on", _reads_on_when_cut_off, ("F2",), 10),
-    "read-less": Bug("a follower lets read though it lacks records", _reads_what_it_lacks, ("F2",), 80),
+    "read-less": Bug("a follower lets read though it lacks records", _reads_what_it_lacks, ("F1", "F2"), 20),
     "read-leaseless": Bug("a leader lets read after its lease", _grants_reads_after_its_lease, ("F2",), 40),
     "cut": Bug(
         "what was flushed before a cut counts for what replaces it",
