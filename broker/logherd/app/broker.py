@@ -178,7 +178,7 @@ class Broker:
         if options.replication.mode == "alone":
             return Engine.open(
                 options, store_host=place.store_host, clock=clock, cached_files=cached_files,
-                on_commit=self._committed, on_failure=on_failure,
+                on_commit=self._committed_alone, on_failure=on_failure,
             )  # fmt: skip
         return GroupEngine.open(
             options, address=place.identity.address, store_host=place.store_host, clock=clock,
@@ -289,8 +289,11 @@ class Broker:
             if self._server is not None:
                 self._server.write()
 
-    def _committed(self, touched: list[QueueLog], committed_position: int) -> None:
+    def _committed_alone(self, touched: list[QueueLog], committed_position: int) -> None:
         self._answer(committed_position)
+        self._committed(touched)
+
+    def _committed(self, touched: list[QueueLog]) -> None:
         self._services.committed(touched)
         if self._slaves is not None:
             self._slaves.committed()

@@ -68,7 +68,7 @@ class _Owner(NamedTuple):
     """What the broker around it wants to hear."""
 
     on_answer: Callable[[int], None]
-    on_commit: Callable[[list[QueueLog], int], None]
+    on_commit: Callable[[list[QueueLog]], None]
     on_failure: Callable[[], None]
 
 
@@ -86,7 +86,7 @@ class GroupEngine:
     def __init__(
         self, options: BrokerOptions, store: MessageStore, kept: Kept, *, address: str,
         store_host: bytes, clock: Clock, keeper: LeaseKeeper, on_answer: Callable[[int], None],
-        on_commit: Callable[[list[QueueLog], int], None], on_failure: Callable[[], None],
+        on_commit: Callable[[list[QueueLog]], None], on_failure: Callable[[], None],
     ) -> None:  # fmt: skip
         self.store = store
         self._options = options
@@ -115,7 +115,7 @@ class GroupEngine:
     @staticmethod
     def open(
         options: BrokerOptions, *, address: str, store_host: bytes, clock: Clock, cached_files: int,
-        keeper: LeaseKeeper, on_answer: Callable[[int], None], on_commit: Callable[[list[QueueLog], int], None],
+        keeper: LeaseKeeper, on_answer: Callable[[int], None], on_commit: Callable[[list[QueueLog]], None],
         on_failure: Callable[[], None],
     ) -> "GroupEngine":  # fmt: skip
         """Open and recover the store and what is committed of the metadata; blocks.
@@ -308,8 +308,7 @@ class GroupEngine:
         self.metadata.advance(position)
         if self.standing.shut:
             self.standing.reconsider()
-        # What is told must be there to be read: that goes in whole batches, and may end below `position`.
-        self._owner.on_commit(touched, self.store.committed_position)
+        self._owner.on_commit(touched)
 
     def may_answer(self) -> bool:
         """Whether an answer about something committed may leave at this moment (R1)."""

@@ -50,7 +50,7 @@ class Duties(Protocol):
 
     def answer(self, position: int) -> None:
         """What is below `position` is committed, and is readable before anything else is asked: whoever waits for that
-        alone may be told now."""
+        alone may be told now. It goes in whole batches, so that it may end below what is known to be committed."""
 
     def committed(self, touched: list[QueueLog], position: Position) -> None:
         """Everything below `position` is committed here; these queues have new messages."""
