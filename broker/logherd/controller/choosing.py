@@ -77,9 +77,9 @@ def better(group: Group, seen_of: SeenOf, options: OfficeOptions) -> Better | No
     not for messages, H4); or the preferred broker could lead.
     """
     master = group.master
-    seen = seen_of(master) if master is not None else None
     if master is None:
         return None
+    seen = seen_of(master)
     if seen is not None and not seen.report.space:
         others = [each for each in map(group.replica, group.sync.members) if each is not None and each != master]
         fit = [each.broker_id for each in others if unfit(each, seen_of(each)) is None]

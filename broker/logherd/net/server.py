@@ -134,6 +134,10 @@ class Server:
         if received:
             session.data_received(received)
 
+    def write(self) -> None:
+        """Write what was answered so far, which else happens at the end of this pass. Nothing is read on here."""
+        self._hub.write()
+
     def hold_reading(self) -> None:
         """Read from nobody until `release_reading`: the application cannot follow. Answers still leave."""
         self._hub.budget.held = True
@@ -213,10 +217,6 @@ class Server:
 
     def _make_session(self) -> NetSession:
         return NetSession(self._hub)
-
-    def write(self) -> None:
-        """Write what was answered so far, which else happens at the end of this pass. Nothing is read on here."""
-        self._hub.write()
 
     def _sweep(self) -> None:
         self._timer = self._loop.call_later(self._hub.limits.patience.sweep_seconds, self._sweep)
