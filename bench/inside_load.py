@@ -2,7 +2,6 @@
 
 import time
 from array import array
-from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 from bench.node_protocol import OPERATION, PUT
 
 from logherd.app.quorum.outcomes import Applied, Outcome
+from logherd.client.report import Latency
 
 __all__ = ["InsideLoad", "Proposer", "Wanted"]
 
@@ -35,14 +35,12 @@ class Wanted:
 class InsideLoad:
     """Each decided proposal is followed by the next one, until the time is over; then `then` gets the figures."""
 
-    def __init__(
-        self, node: Proposer, loop: AbstractEventLoop, wanted: Wanted, then: Callable[[dict[str, Any]], None]
-    ) -> None:
+    def __init__(self, node: Proposer, wanted: Wanted, then: Callable[[dict[str, Any]], None]) -> None:
         self._propose = node.propose
         self._then = then
         keys = (b"key-%04d" % number for number in range(_KEYS))
         self._bodies = [OPERATION.pack(PUT, len(key)) + key + bytes(wanted.size) for key in keys]
-        self._begin = loop.time() + wanted.warmupMs / 1000
+        self._begin = time.monotonic() + wanted.warmupMs / 1000
         self._end = self._begin + wanted.measureMs / 1000
         self._under_way = 0
         self._asked = 0
@@ -71,12 +69,9 @@ class InsideLoad:
         self._propose(self._bodies[self._asked % _KEYS], decided)
 
     def _figures(self) -> dict[str, Any]:
-        seconds = sorted(self._seconds)
-
-        def micros(share: float) -> float:
-            return seconds[min(int(len(seconds) * share), len(seconds) - 1)] * 1e6 if seconds else 0.0
-
+        latency = Latency.of(self._seconds)
         return {
-            "rate": len(seconds) / (self._end - self._begin), "p50us": micros(0.5), "p99us": micros(0.99),
-            "p999us": micros(0.999), "maxus": micros(1.0), "failures": self._failures,
+            "rate": len(self._seconds) / (self._end - self._begin), "p50us": 1000 * latency.p50,
+            "p99us": 1000 * latency.p99, "p999us": 1000 * latency.p999, "maxus": 1000 * latency.maximum,
+            "failures": self._failures,
         }  # fmt: skip

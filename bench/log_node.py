@@ -173,9 +173,8 @@ class _Connection(asyncio.Protocol):
         elif operation == RUN:
             wanted = Wanted(**json.loads(body[OPERATION.size :]))
             InsideLoad(
-                self._service.node, asyncio.get_running_loop(), wanted,
-                lambda figures: self._answer(number, OK, json.dumps(figures).encode()),
-            )  # fmt: skip
+                self._service.node, wanted, lambda figures: self._answer(number, OK, json.dumps(figures).encode())
+            )
         elif operation == STATUS:
             self._answer(number, OK, self._service.status())
         else:

@@ -6,15 +6,14 @@ it is given. SOFAJRaft is a library in Java with RocksDB, with its own settings 
 LogHerd's member is that of bench.log_node. Prints a table with ratios and writes the figures as JSON.
 """
 
-import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.place import bench_place, run_bench
-from bench.raft_log import SHOWN, SIZES, tell
+from bench.raft_log import SHOWN, SIZES, bench_options, sampled, tell
 from bench.raft_targets import INSIDE_KINDS, run_inside, running_group
-from bench.sampling import Sampler, resident_bytes
 
 __all__ = ["WINDOWS", "main"]
 
@@ -30,20 +29,14 @@ def measure(kind: str, directory: Path, *, warmup_ms: int, measure_ms: int) -> d
             for size in SIZES:
                 print(f"  {SHOWN[kind]}, window of {window}, {size} B ...", file=sys.stderr, flush=True)
                 wanted = {"window": window, "size": size, "warmupMs": warmup_ms, "measureMs": measure_ms}
-                with Sampler(group.pids) as sampler:
-                    figures = run_inside(group, wanted)
-                figures["cpuCores"] = sampler.cpu_s * 1000 / (warmup_ms + measure_ms)
-                figures["residentMiB"] = sum(map(resident_bytes, group.pids)) / (1 << 20)
-                results[f"window of {window}, {size} B"] = figures
+                results[f"window of {window}, {size} B"] = sampled(
+                    group, partial(run_inside, group, wanted), seconds=(warmup_ms + measure_ms) / 1000
+                )
     return results
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="2 s for each load instead of 8")
-    parser.add_argument("--only", choices=INSIDE_KINDS, help="one of the two; then there are no ratios")
-    parser.add_argument("--out", type=Path, default=Path("bench-raft-inside.json"), help="where the figures go as JSON")
-    options = parser.parse_args()
+    options = bench_options(__doc__, INSIDE_KINDS, out="bench-raft-inside.json")
     timing = {"warmup_ms": 500, "measure_ms": 2000} if options.quick else {"warmup_ms": 5000, "measure_ms": 8000}
     figures: dict[str, Any] = {}
     with bench_place() as place:

@@ -12,6 +12,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from bench.place import bench_place, run_bench
 from bench.raft_targets import KINDS, Group, load_program, running_group
 from bench.sampling import Sampler, resident_bytes
 
-__all__ = ["LOADS", "SHOWN", "SIZES", "Load", "main", "ratios", "table", "tell"]
+__all__ = ["LOADS", "SHOWN", "SIZES", "Load", "bench_options", "main", "ratios", "sampled", "table", "tell"]
 
 SIZES = (64, 1024)
 COMMAND = "python -m bench.raft_log"
@@ -47,14 +48,23 @@ def run_load(
         str(program), f"-target={group.kind}", f"-endpoint={group.leader}", f"-clients={load.clients}",
         f"-connections={load.connections}", f"-size={size}", f"-warmup={warmup_s}s", f"-measure={measure_s}s",
     ]  # fmt: skip
-    with Sampler(group.pids) as sampler:
+
+    def asked() -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the load on {group.kind} failed: {done.stderr.strip()}")
-    figures: dict[str, Any] = json.loads(done.stdout)
-    figures["cpuCores"] = sampler.cpu_s / (warmup_s + measure_s)
-    figures["residentMiB"] = sum(map(resident_bytes, group.pids)) / (1 << 20)
-    return figures
+        if done.returncode:
+            raise RuntimeError(f"the load on {group.kind} failed: {done.stderr.strip()}")
+        figures: dict[str, Any] = json.loads(done.stdout)
+        return figures
+
+    return sampled(group, asked, seconds=warmup_s + measure_s)
+
+
+def sampled(group: Group, load: Callable[[], dict[str, Any]], *, seconds: float) -> dict[str, Any]:
+    """What a load of so many seconds found, and what it cost the servers."""
+    with Sampler(group.pids) as sampler:
+        figures = load()
+    resident = sum(map(resident_bytes, group.pids)) / (1 << 20)
+    return {**figures, "cpuCores": sampler.cpu_s / seconds, "residentMiB": resident}
 
 
 def measure(kind: str, program: Path, directory: Path, *, warmup_s: float, measure_s: float) -> dict[str, Any]:
@@ -95,6 +105,15 @@ def ratios(figures: dict[str, Any]) -> list[str]:
     return out
 
 
+def bench_options(about: str | None, kinds: Sequence[str], *, out: str) -> argparse.Namespace:
+    """Which of two is measured, how long, and where the figures go."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="2 s for each load instead of 8")
+    parser.add_argument("--only", choices=kinds, help="one of the two; then there are no ratios")
+    parser.add_argument("--out", type=Path, default=Path(out), help="where the figures go as JSON")
+    return parser.parse_args()
+
+
 def tell(command: str, figures: dict[str, Any], out: Path) -> None:
     """Print what was measured, with ratios if it was both, and write it as JSON."""
     print(f"$ {' '.join([command, *sys.argv[1:]])}")
@@ -106,11 +125,7 @@ def tell(command: str, figures: dict[str, Any], out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="2 s for each load instead of 8")
-    parser.add_argument("--only", choices=KINDS, help="one of the two; then there are no ratios")
-    parser.add_argument("--out", type=Path, default=Path("bench-raft.json"), help="where the figures go as JSON")
-    options = parser.parse_args()
+    options = bench_options(__doc__, KINDS, out="bench-raft.json")
     timing = {"warmup_s": 0.5, "measure_s": 2.0} if options.quick else {"warmup_s": 2.0, "measure_s": 8.0}
     program = load_program()
     figures: dict[str, Any] = {}

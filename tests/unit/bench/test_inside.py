@@ -30,7 +30,7 @@ class Member:
 
 async def test_a_window_stays_full_until_the_time_is_over_and_every_outcome_is_counted() -> None:
     member, told = Member(), list[dict[str, Any]]()
-    InsideLoad(member, asyncio.get_running_loop(), Wanted(window=3, size=10, warmupMs=0, measureMs=150), told.append)
+    InsideLoad(member, Wanted(window=3, size=10, warmupMs=0, measureMs=150), told.append)
     done = Applied(Position(1), (0, b""))
     bodies = [member.decide(done) for _ in range(20)]
     assert {body[: OPERATION.size] for body in bodies} == {OPERATION.pack(PUT, 8)}
@@ -49,7 +49,7 @@ async def test_a_window_stays_full_until_the_time_is_over_and_every_outcome_is_c
 
 async def test_what_comes_while_it_warms_up_is_not_measured() -> None:
     member, told = Member(), list[dict[str, Any]]()
-    InsideLoad(member, asyncio.get_running_loop(), Wanted(window=1, size=1, warmupMs=60_000, measureMs=1), told.append)
+    InsideLoad(member, Wanted(window=1, size=1, warmupMs=60_000, measureMs=1), told.append)
     for _ in range(100):
         member.decide(Applied(Position(1), (0, b"")))
     assert (len(member.waiting), told) == (1, [])
