@@ -12,9 +12,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingConnectException;
+import org.apache.rocketmq.remoting.exception.RemotingSendRequestException;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** Every way a stock consumer can receive; what arrived is kept until the test asks for it. */
@@ -141,10 +144,29 @@ final class Consumers {
         open.lite.assign(queues);
         Map<String, Object> assigned = new LinkedHashMap<>();
         for (MessageQueue queue : queues) {
-            open.lite.seekToBegin(queue);
+            seekToBegin(open.lite, queue);
             assigned.put(String.valueOf(queue.getQueueId()), queue.getBrokerName());
         }
         return assigned;
+    }
+
+    /**
+     * A seek interrupts the thread that pulls this queue. If that is about to send just then, the client closes the
+     * connection that all its threads share, and whatever another one has asked there fails, the next seek too.
+     */
+    private static void seekToBegin(DefaultLitePullConsumer consumer, MessageQueue queue) throws Exception {
+        for (int left = 9; ; left--) {
+            try {
+                consumer.seekToBegin(queue);
+                return;
+            } catch (MQClientException error) {
+                Throwable cause = error.getCause();
+                boolean closed = cause instanceof RemotingSendRequestException || cause instanceof RemotingConnectException;
+                if (left == 0 || !closed) {
+                    throw error;
+                }
+            }
+        }
     }
 
     private static Object poll(JSONObject args) throws Exception {
