@@ -59,10 +59,10 @@ unit: $(READY) ## Unit, property, contract and style tests
 	@$(PYTEST) -n $(PARALLEL) --no-header $(UNIT_TESTS)
 
 compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ against LogHerd
-	@$(PYTEST) --no-header tests/compat
+	@$(PYTEST) -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --no-header tests/compat
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
-	@$(PYTEST) --no-header tests/system
+	@$(PYTEST) --no-header --durations=25 tests/system
 
 AWAY ?= 60
 CLUSTER := namespaces jdk maven go ip containerd runc cni debootstrap conntrack openssl

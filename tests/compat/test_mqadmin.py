@@ -21,7 +21,7 @@ from compat.server import Server
 
 KIND = os.environ.get("LOGHERD_COMPAT_AGAINST", "logherd")
 # The history is told once for all of these, which takes a minute of mostly waiting.
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(300), pytest.mark.xdist_group("mqadmin")]
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from compat.remoting import ask
 from compat.server import BROKER, CLUSTER, Server
 
 # The history is told once for all of these, which takes half a minute of mostly waiting.
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(300), pytest.mark.xdist_group("mqadmin_controllers")]
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
 
 SET = f"getSyncStateSet -a {{follower}} -b {BROKER}"
 ELECT = f"electMaster -a {{follower}} -c {CLUSTER} -bn {BROKER} -b"
