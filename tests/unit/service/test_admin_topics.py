@@ -135,6 +135,19 @@ def test_a_wrong_topic_is_refused_by_name(
     assert admin.metadata.topics.get("T") is None
 
 
+def test_the_topic_of_traces_can_be_made_changed_and_deleted(admin: Admin) -> None:
+    """RocketMQ makes it by its setting traceTopicEnable; clients trace into it, and may not make topics everywhere."""
+    name = "RMQ_SYS_TRACE_TOPIC"
+    assert admin.create(name).code == 0
+    assert admin.create(name, read_queues=8).code == 0
+    found = admin.metadata.topics.get(name)
+    assert found is not None
+    assert found.read_queues == 8
+    assert decoded(admin.desk.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))["topicList"] == [name]
+    assert admin.desk.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=name)).code == 0
+    assert admin.metadata.topics.get(name) is None
+
+
 def test_a_list_of_topics_is_created_whole_or_not_at_all(admin: Admin) -> None:
     good, bad = TopicConfigBody(name="A", attributes={"+message.type": "FIFO"}), TopicConfigBody(name="bad name")
     create = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST

@@ -17,7 +17,7 @@ from logherd.service.clients.registry import ClientRegistry
 from logherd.service.errors import RequestError
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata, TopicChange, is_system_topic
-from logherd.service.metadata.reserved import reply_topic
+from logherd.service.metadata.reserved import TRACE_TOPIC, reply_topic
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of, settled
 from logherd.service.send.targets import check_topic_name
@@ -130,7 +130,7 @@ class TopicAdmin:
         return replace(asked, attributes=attributes)
 
     def _refuse_system(self, name: str) -> None:
-        if self._is_system(name):
+        if self._is_system(name) and name != TRACE_TOPIC:
             raise RequestError(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
 
     def _is_system(self, name: str) -> bool:
