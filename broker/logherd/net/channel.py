@@ -319,7 +319,11 @@ class Channel(asyncio.Protocol):
             now, received=traffic.received, sent=traffic.sent - traffic.unsent, frames=traffic.frames,
             buffered=traffic.partial, held=held,
         )  # fmt: skip
-        if overdue is not None:
+        if overdue is not None and self._patience.idle and self.quiet and not traffic.unsent:
+            # A client that is silent owes nothing and is owed nothing: Java's have a connection to every name server.
+            self._hub.log.info("connection closed by us", remote=self._remote, reason=overdue)
+            self.abort()
+        elif overdue is not None:
             self._abort(overdue, partial=traffic.partial, unsent=traffic.unsent)
 
     def close(self) -> None:

@@ -12,7 +12,9 @@ __all__ = ["Patience"]
 class Patience:
     """The clocks of one connection."""
 
-    __slots__ = ("_begun_at", "_begun_bytes", "_frames", "_limits", "_opened_at", "_quiet_since", "_received", "_sent")
+    __slots__ = (
+        "_begun_at", "_begun_bytes", "_frames", "_limits", "_opened_at", "_quiet_since", "_received", "_sent", "idle"
+    )  # fmt: skip
 
     def __init__(self, limits: PatienceLimits, now: float) -> None:
         self._limits = limits
@@ -23,6 +25,8 @@ class Patience:
         self._frames = 0
         self._begun_at: float | None = None
         self._begun_bytes = 0
+        self.idle = False
+        """Whether the last step found that nothing came or went for the longest time, and no frame is begun."""
 
     def relimit(self, limits: PatienceLimits) -> None:
         """From the next sweep on."""
@@ -39,6 +43,7 @@ class Patience:
         if received != self._received or sent != self._sent:
             self._quiet_since = now
         elif now - self._quiet_since >= self._limits.idle_seconds:
+            self.idle = not buffered
             return f"idle for {self._limits.idle_seconds:g} s"
         self._received, self._sent = received, sent
         if frames == 0 and now - self._opened_at >= self._limits.first_frame_seconds:

@@ -13,7 +13,8 @@ from logherd.service.metadata import MetadataRefusedError
 from logherd.service.ports import PARKED, Answer, Handler, Reply, ReplyAfter, Request, Run, RunHandler, Session
 from logherd.service.routing import ROUTES, Role, Where, refusal
 from logherd.store import StoreDamaged
-from logherd.telemetry.log import Log
+from logherd.telemetry.log import FieldValue, Log
+from logherd.telemetry.sparing import SparingLog
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError, HeaderError
 from logherd.wire.frame import Flag, Frame
@@ -44,6 +45,7 @@ class Dispatcher:
         """`runs` takes requests that came together, before the handlers of their codes."""
         self._role = role
         self._clock = clock
+        self._complaints = SparingLog(_log, lambda: clock.monotonic_ms() / 1000)
         self._typed = dict(typed)
         self._raw = dict(raw or {})
         self.handle_run: RunHandler = runs or _no_run
@@ -78,11 +80,12 @@ class Dispatcher:
         except (HeaderError, BodyError) as error:
             answer = self._refuse(frame, ResponseCode.INVALID_PARAMETER, str(error))
         except StoreDamaged as error:
-            _log.error("damaged record met", code=frame.code, file=error.path, offset=error.offset, what=error.what)
+            where: dict[str, FieldValue] = {"file": error.path, "offset": error.offset, "what": error.what}
+            self._complaints.error("damaged record met", "offset", code=frame.code, **where)
             answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, str(error))
             self.on_damage(error)
         except OSError as error:
-            _log.error("a file of the store cannot be read", code=frame.code, reason=error)
+            self._complaints.error("a file of the store cannot be read", code=frame.code, reason=error)
             answer = self._refuse(frame, ResponseCode.SYSTEM_ERROR, f"the disk of this broker fails: {error}")
         except MetadataRefusedError as error:
             answer = self._refuse(frame, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))

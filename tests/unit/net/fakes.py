@@ -18,9 +18,13 @@ class Lines(Log):
     def __init__(self) -> None:
         super().__init__("test")
         self.warnings: list[tuple[str, dict[str, FieldValue]]] = []
+        self.told: list[tuple[str, dict[str, FieldValue]]] = []
 
     def warning(self, message: str, **fields: FieldValue) -> None:
         self.warnings.append((message, fields))
+
+    def info(self, message: str, **fields: FieldValue) -> None:
+        self.told.append((message, fields))
 
 
 class FakeTransport(asyncio.Transport):

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX
-from logherd.net.limits import FlowLimits, NetLimits
+from logherd.net.limits import FlowLimits, NetLimits, PatienceLimits
 from logherd.net.session import NetSession
 from logherd.wire.codec import encode_frame
 from logherd.wire.frame import Flag, Frame
@@ -464,6 +464,38 @@ def test_a_flood_of_garbage_writes_few_lines_and_then_how_many_more_there_were()
     [(message, fields)] = bench.lines.warnings[10:]
     assert message == "connection closed by us"
     assert fields == {"reason": "not a remoting client", "left_out": 990, "seconds": 60}
+
+
+@pytest.mark.parametrize("spoken", [False, True])
+def test_a_client_that_needs_its_connection_no_more_is_no_reason_to_warn(spoken: bool) -> None:
+    """Java clients connect to every name server and ask one of them."""
+    limits = NetLimits(patience=PatienceLimits(first_frame_seconds=120))
+    bench = Bench(limits, answer_at_once=True)
+    session, transport = bench.connect()
+    if spoken:
+        session.data_received(request(1))
+        bench.end_pass()
+    bench.sweep_after(0.5)
+    bench.sweep_after(120)
+    assert transport.aborted
+    assert bench.lines.warnings == []
+    assert bench.lines.told == [
+        ("connection closed by us", {"remote": "10.0.0.1:4000", "reason": "idle for 120 s"})
+    ]  # fmt: skip
+
+
+def test_a_client_that_leaves_answers_unread_is_warned_of_when_it_is_silent() -> None:
+    bench = Bench(answer_at_once=True)
+    session, transport = bench.connect()
+    transport.stuck = True
+    session.data_received(request(1))
+    bench.end_pass()
+    bench.sweep_after(0.5)
+    bench.sweep_after(120)
+    assert transport.aborted
+    [(message, fields)] = bench.lines.warnings
+    assert (message, fields["reason"]) == ("connection closed by us", "idle for 120 s")
+    assert bench.lines.told == []
 
 
 def test_frames_before_the_damage_are_answered() -> None:

@@ -140,6 +140,16 @@ def test_damage_that_a_request_meets_is_answered_and_told(*, raw: bool) -> None:
     assert met == [error]
 
 
+@pytest.mark.parametrize("error", [StoreDamaged("commitlog/0", 7, "bad", "."), OSError(5, "Input/output error")])
+def test_a_consumer_that_meets_the_same_damage_each_second_fills_no_log(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = dispatcher(failing(error))
+    for _ in range(30):
+        ask(asked)
+    assert len(caplog.messages) == 10
+
+
 def test_a_wrong_header_is_29_with_field_value_and_what_is_right() -> None:
     answer = ask(dispatcher(lambda *_: Reply()), ext={"topic": "orders", "queueId": "three"})
     assert isinstance(answer, Reply)

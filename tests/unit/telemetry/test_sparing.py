@@ -5,11 +5,19 @@ from logherd.telemetry.sparing import SparingLog
 
 
 class _Written(Log):
-    """Keeps its warnings."""
+    """Keeps its warnings, and lines of other severities."""
 
     def __init__(self) -> None:
         super().__init__("logherd.test")
         self.lines: list[tuple[str, dict[str, FieldValue]]] = []
+        self.errors: list[tuple[str, dict[str, FieldValue]]] = []
+        self.told: list[tuple[str, dict[str, FieldValue]]] = []
+
+    def error(self, message: str, *, cause: BaseException | None = None, **fields: FieldValue) -> None:
+        self.errors.append((message, fields))
+
+    def info(self, message: str, **fields: FieldValue) -> None:
+        self.told.append((message, fields))
 
     def warning(self, message: str, **fields: FieldValue) -> None:
         self.lines.append((message, fields))
@@ -37,6 +45,20 @@ def test_ten_lines_of_a_kind_are_written_and_the_rest_of_the_minute_is_counted()
     assert written.lines[10:] == [("closed", {"reason": "garbage", "left_out": 15, "seconds": 60})]
     log.tell(ending=True)
     assert len(written.lines) == 11
+
+
+def test_other_severities_are_bounded_in_the_same_way_and_kept_apart() -> None:
+    written, clock = _Written(), _Clock()
+    log = SparingLog(written, clock)
+    for number in range(12):
+        log.info("closed", reason="idle", remote=f"h:{number}")
+        log.error("closed", reason="idle", remote=f"h:{number}")
+        log.warning("closed", reason="idle", remote=f"h:{number}")
+    clock.now += 60
+    log.tell()
+    for lines in (written.errors, written.told, written.lines):
+        assert lines[:10] == [("closed", {"reason": "idle", "remote": f"h:{number}"}) for number in range(10)]
+        assert lines[10:] == [("closed", {"reason": "idle", "left_out": 2, "seconds": 60})]
 
 
 def test_after_a_minute_lines_are_written_again_after_what_was_left_out() -> None:

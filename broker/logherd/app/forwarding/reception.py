@@ -23,6 +23,7 @@ from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Answer, Reply, Request, Session
 from logherd.service.requests import header_of
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Flag, Frame
@@ -95,6 +96,7 @@ class Reception:
         self._clock = clock
         self._hooks = hooks
         self._port: Port | None = None
+        self._complaints = SparingLog(_log, lambda: clock.monotonic_ms() / 1000)
         self._guests: dict[int, _Guest] = {}
         self._last_id = 0
 
@@ -114,7 +116,7 @@ class Reception:
         self._leadership.confirm()
         identity, role = self._identity, self._leadership.current
         if (header.cluster, header.group) != (identity.cluster, identity.name):
-            _log.warning("broker of another group refused", cluster=header.cluster, group=header.group)
+            self._complaints.warning("broker of another group refused", cluster=header.cluster, group=header.group)
             return refused(Refused.OTHER_GROUP, role)
         if not isinstance(role, Leading) or role.epoch != header.epoch or header.instance == self._instance:
             return not_leader(role)
@@ -217,7 +219,7 @@ class Reception:
         try:
             number = decode_header(ForwardingLeftHeader, frame.ext).session
         except HeaderError as error:
-            _log.warning("a forwarding broker names nobody", broker_id=guest.broker_id, error=error)
+            self._complaints.warning("a forwarding broker names nobody", broker_id=guest.broker_id, error=error)
             return
         session = guest.sessions.pop(number, None)
         if session is not None:

@@ -90,6 +90,17 @@ async def test_who_left_without_a_word_or_is_not_named_costs_nobody_the_link(tmp
         await link.close()
 
 
+async def test_brokers_of_another_group_fill_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody can say that he is one."""
+    async with group_of(1, tmp_path) as group:
+        link = await (await led(group)).connect()
+        for number in range(30):
+            strange = Frame(RequestCode.FORWARDING_OPEN, 0, ext={**OPENING, "group": f"other{number}"})
+            assert (await link.call(strange, seconds=5)).code != 0
+        assert caplog.messages.count("broker of another group refused") == 10
+        await link.close()
+
+
 async def test_what_is_not_forwarded_or_has_no_caller_is_refused_and_costs_nobody_the_link(tmp_path: Path) -> None:
     async with group_of(1, tmp_path) as group:
         leader = await led(group)
