@@ -15,6 +15,7 @@ cannot read is damage like any other: the write over it lets the disk store it e
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,7 +25,7 @@ from logherd.kit.checksum import crc32
 from logherd.model.record import BLANK_SIZE_MIN, RecordError
 from logherd.store.checkpoint import CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
 from logherd.store.errors import RawRefused, StoreDamaged
-from logherd.store.files import Files
+from logherd.store.files import File, Files
 from logherd.store.format_file import FORMAT_BYTES_MAX, decode_format, format_path
 from logherd.store.raw import decode_run
 from logherd.store.readable import is_unreadable, read_or_empty, write_over
@@ -241,6 +242,15 @@ def mend(files: Files, root: str, start: int, data: bytes, *, end: int) -> None:
             for first in range(run.blank_at - segment.start + BLANK_SIZE_MIN, segment.size, len(_ZEROS)):
                 write_over(segment.file, first, _ZEROS[: segment.size - first])
         segment.file.flush()
+        _uncache(segment.file, at, end - start)
     finally:
         for segment in segments:
             segment.close()
+
+
+def _uncache(file: File, at: int, size: int) -> None:
+    """Have the next reading of this ask the disk, which may have kept nothing of what was written. The system drops no
+    page that is asked for in part, and pages may be large."""
+    first = at - at % len(_ZEROS)
+    with suppress(OSError):  # not every file system takes advice
+        file.uncache(first, -(-(at + size) // len(_ZEROS)) * len(_ZEROS) - first)

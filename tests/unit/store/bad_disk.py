@@ -17,10 +17,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class BadFiles(OsFiles):
-    """`lost`: (path, number of the block). `reads`: (path, at, size) of all that were refused, with this error."""
+    """`lost`: (path, number of the block). `reads`: (path, at, size) of all that were refused, with this error.
+    Without `mends` a write of a whole lost block is taken, and is there until the system gives up its memory for it."""
 
-    def __init__(self, error: int = errno.EIO) -> None:
+    def __init__(self, error: int = errno.EIO, *, mends: bool = True) -> None:
         self.error = error
+        self.mends = mends
+        self.cached = set[tuple[str, int]]()
         self.lost = set[tuple[str, int]]()
         self.reads = list[tuple[str, int, int]]()
 
@@ -65,8 +68,16 @@ class _BadFile:
         for block in self._lost(at, end):
             if block * BLOCK < at or min(block * BLOCK + BLOCK, self._file.size()) > end:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._files.lost -= {(self._path, block) for block in self._lost(at, end)}
+        written = {(self._path, block) for block in self._lost(at, end)}
+        if self._files.mends:
+            self._files.lost -= written
+        else:
+            self._files.cached |= written
         self._file.write(at, parts)
+
+    def uncache(self, at: int, size: int) -> None:
+        blocks = range(-(-at // BLOCK), (at + size) // BLOCK)
+        self._files.cached -= {(self._path, block) for block in blocks}
 
     def map(self, size: int) -> memoryview:
         return self.map_writable(size).toreadonly()
@@ -79,7 +90,7 @@ class _BadFile:
         return memoryview(mapping)
 
     def _lost(self, at: int, end: int) -> list[int]:
-        lost = [block for path, block in self._files.lost if path == self._path]
+        lost = [block for path, block in self._files.lost - self._files.cached if path == self._path]
         return [block for block in lost if block * BLOCK < end and at < (block + 1) * BLOCK]
 
 

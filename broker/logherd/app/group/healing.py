@@ -17,6 +17,7 @@ there, none holds it and none leads who could ship a log of its own, this log be
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -42,6 +43,10 @@ _BYTES_PER_SECOND = 32 << 20
 _ROUND_SECONDS = 0.5
 _DELETED_SECONDS = 5.0
 """So long all must have said that it is gone: somebody may be about to lead, or to come back."""
+_MENDS_MAX = 3
+_UNKEPT_SECONDS = 600.0
+"""What was mended so often and is damaged again the disk does not keep: then the log is read in full, and mended, only
+as often as this."""
 _DERIVED = ("consumequeue", "index", "queues")
 _ANSWERS = frozenset(str(each) for each in PieceState)
 
@@ -62,6 +67,7 @@ class Progress:
     `doing`: reading the log, fetching damaged ranges, waiting for somebody who has them, or opening what is whole.
     `said`: what each broker said when it was last asked in vain. `nobody_has`: all were asked, and what is damaged
     here at `at` is damaged there, too, or not there; without bytes from elsewhere that stays so.
+    `unkept`: what is damaged again each time it was mended, for people; "" if nothing is.
     """
 
     doing: Literal["reading", "fetching", "waiting", "opening"] = "reading"
@@ -73,6 +79,7 @@ class Progress:
     at: int | None = None
     said: dict[str, str] = field(default_factory=dict)
     nobody_has: bool = False
+    unkept: str = ""
 
     def read(self, done: int, whole: int) -> None:
         """So far the log was read. Called on another thread."""
@@ -138,19 +145,26 @@ class Healer:
     async def _mend_all(self) -> None:
         for path in await asyncio.to_thread(restore_files, self._files, self._root):
             _log.warning("a file of the log was missing, short or too long; what is lacking is fetched", file=path)
+        mended: Counter[int] = Counter()
         while True:
             self.progress.doing = "reading"
             found = self.found = await asyncio.to_thread(
                 survey, self._files, self._root, progress=self._read
             )  # fmt: skip
             self._committed, damages = found.committed, found.mendable
+            unkept = [each for each in damages if mended[each.start] >= _MENDS_MAX]
+            self.progress.unkept = _unkept(unkept[0]) if unkept else ""
             if not damages:
                 return
             self.progress.damaged_ranges = len(damages)
             self.progress.damaged_bytes = sum(each.end - each.start for each in damages)
+            if unkept:
+                _log.error("the disk does not keep what mends the log", reason=self.progress.unkept)
+                await asyncio.sleep(_UNKEPT_SECONDS)
             for damage in damages:
                 if not await self._mend(damage):
                     break  # the log begins later by now, maybe behind more of them
+                mended[damage.start] += 1
 
     def _read(self, done: int, whole: int) -> None:
         """On another thread, with each file of the log. Raises: _Stopped, for the process ends when its threads do."""
@@ -290,6 +304,13 @@ def _tell_vain(ask: PieceAsk, said: dict[str, str], *, nobody_has: bool) -> None
         )  # fmt: skip
     else:
         _log.warning("nobody gives what is damaged here", position=ask.start, **said)
+
+
+def _unkept(damage: Damage) -> str:
+    return (
+        f"its disk does not keep what is written: {damage.path} is damaged at position {damage.start} again "
+        f"({damage.what}) each time it was mended; replace the disk"
+    )
 
 
 def _is_nowhere(answers: Sequence[Given]) -> bool:

@@ -231,6 +231,8 @@ class Healing:
 
     def _fault(self) -> str:
         progress = self._healer.progress
+        if progress.unkept:
+            return progress.unkept
         if not progress.nobody_has:
             mends, vain = "its log is damaged and is being mended", progress.in_vain
             return f"{mends}; nobody gives what is at position {progress.at} yet ({vain})" if vain else mends

@@ -268,6 +268,32 @@ def test_what_the_disk_cannot_read_is_fetched_and_written_over(pair: tuple[Path,
     assert identity(damaged).store_id == before
 
 
+def test_a_disk_that_keeps_nothing_at_a_place_is_named_and_left_alone(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes every write, and gives the same error afterwards."""
+    damaged, whole = pair
+    monkeypatch.setattr(healing, "_UNKEPT_SECONDS", 3600)
+    files, peer = BadFiles(mends=False), Peer("1", whole)
+    files.lose(f"{damaged}/commitlog/{SEGMENT:020d}", 0)
+
+    async def until_told() -> None:
+        made = healer(damaged, peer, files=files)
+        task = asyncio.create_task(made.run())
+        try:
+            while not made.progress.unkept:
+                await asyncio.wait([task], timeout=0.01)
+                assert not task.done()
+                assert caplog.messages.count("damage in the log") <= 3
+        finally:
+            task.cancel()
+        assert f"{SEGMENT:020d}" in made.progress.unkept
+        assert "replace the disk" in made.progress.unkept
+        assert caplog.messages.count("damage in the log") == 3
+
+    survives(lambda: asyncio.run(asyncio.wait_for(until_told(), 30)))
+
+
 def test_the_block_at_the_end_of_the_log_is_written_over_too(pair: tuple[Path, Path]) -> None:
     damaged, whole = pair
     before, files = identity(damaged).store_id, BadFiles()

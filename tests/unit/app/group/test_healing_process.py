@@ -176,6 +176,10 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
         status = waits.status()[1]
         assert isinstance(status, dict)
         assert "at position 4711, and no broker of its group has that whole" in str(status["fault"])
+        waits._healer.progress.unkept = "its disk does not keep what is written"
+        status = waits.status()[1]
+        assert isinstance(status, dict)
+        assert status["fault"] == "its disk does not keep what is written"
     finally:
         await waits.abandon()
     assert content(damaged) == whole
