@@ -184,7 +184,8 @@ def _ills_of(pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             said = "; ".join(f"broker {number}: {reason}" for number, reason in healing["said"].items())
             waits = f" ({said})" if said and healing["doing"] == "waiting" else ""
             lost = "; no broker has that whole, see docs/stores.md" if healing.get("nobodyHas") else ""
-            yield f"Broker {page['brokerId']} heals its log: {told}{waits}{lost}."
+            unkept = f"; {healing['unkept']}" if healing.get("unkept") else ""
+            yield f"Broker {page['brokerId']} heals its log: {told}{waits}{lost}{unkept}."
         elif damage := page.get("damage"):
             yield f"Broker {page['brokerId']} has met damage in its store: {'; '.join(damage)}."
         refuses = page.get("refuses")

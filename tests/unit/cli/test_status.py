@@ -220,6 +220,13 @@ def test_damage_that_no_broker_can_give_is_told_with_the_page_that_says_what_to_
     assert "(broker 1: damaged here, too); no broker has that whole, see docs/stores.md." in terminal.printed
 
 
+def test_a_disk_that_keeps_nothing_is_told(terminal: Terminal) -> None:
+    healing = {"doing": "reading", "damagedBytes": 1, "fetchedBytes": 9, "said": {}, "unkept": "replace the disk"}
+    with serving_broker(status=page(3, "healing", None, healing=healing)) as address:
+        terminal.run("status", "--admin", address)
+    assert "9 of 1 damaged bytes fetched; replace the disk." in terminal.printed
+
+
 def test_a_broker_that_heals_alone_is_not_in_sync(terminal: Terminal) -> None:
     healing = {"doing": "reading", "damagedBytes": 0, "fetchedBytes": 0, "said": {}}
     with serving_broker(status=page(1, "healing", None, healing=healing)) as address:

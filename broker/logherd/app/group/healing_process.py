@@ -226,6 +226,7 @@ class Healing:
                 "position": progress.at,
                 "said": progress.said,
                 "nobodyHas": progress.nobody_has,
+                "unkept": progress.unkept,
             },
         }
 

@@ -179,7 +179,7 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
         waits._healer.progress.unkept = "its disk does not keep what is written"
         status = waits.status()[1]
         assert isinstance(status, dict)
-        assert status["fault"] == "its disk does not keep what is written"
+        assert status["fault"] == status["healing"]["unkept"] == "its disk does not keep what is written"
     finally:
         await waits.abandon()
     assert content(damaged) == whole
