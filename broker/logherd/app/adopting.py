@@ -30,14 +30,33 @@ __all__ = ["adopt_files", "adopting_ends", "expect_adoption", "is_adopting", "op
 _log = Log("logherd.store")
 
 _MARK = "adopting"
+_BATCH_QUEUES = "batchconsumequeue"
+_SHOWN_TOPICS = 10
 
 
 def expect_adoption(files: Files, data_dir: str) -> None:
-    """Before the store is opened: note it if RocketMQ wrote it. Blocks; durable. Raises: StoreError, OSError."""
+    """Before the store is opened: note it if RocketMQ wrote it. Blocks; durable. Raises: StoreError, OSError;
+    AdoptionError if topics of it keep a batch as one record, and nothing was changed."""
     if look(files, data_dir).row.action is StoreAction.ADOPT:
+        _refuse_batch_queues(files, f"{data_dir}/{_BATCH_QUEUES}")
         files.make_directory(f"{data_dir}/config")
         files.sync_dir(data_dir)
         replace_file(files, f"{data_dir}/config", _MARK, (b"topics, groups and offsets are to be taken over\n",))
+
+
+def _refuse_batch_queues(files: Files, directory: str) -> None:
+    """Such a record takes as many numbers of its queue as it has messages: it would be taken for damage."""
+    topics = [
+        topic for topic in files.list(directory)
+        if any(files.list(f"{directory}/{topic}/{queue}") for queue in files.list(f"{directory}/{topic}"))
+    ]  # fmt: skip
+    if topics:
+        shown = ", ".join(topics[:_SHOWN_TOPICS]) + (", ..." if len(topics) > _SHOWN_TOPICS else "")
+        raise AdoptionError(
+            f"{directory}: {len(topics)} topics of this store are of RocketMQ's type BatchCQ ({shown}), whose batches "
+            "are not read here; nothing was changed. Have them consumed and deleted at RocketMQ, and take the store "
+            "over when it has deleted the log files that hold them"
+        )
 
 
 def open_metadata(store: MessageStore, clock: Clock, *, host: bytes) -> Metadata:

@@ -8,7 +8,7 @@ from logherd.model.record import SysFlag
 from logherd.store.key_index import PENDING, KeyHasher, hash_key
 from logherd.store.outline import Outlines
 
-__all__ = ["Extractor", "has_unit", "tags_code_is_time"]
+__all__ = ["Extractor", "batch_words", "has_unit", "tags_code_is_time"]
 
 _TAGS = b"\x02TAGS\x01"
 _KEYS = b"\x02KEYS\x01"
@@ -30,6 +30,13 @@ _pack_pending = PENDING.pack
 def has_unit(sys_flag: int) -> bool:
     """Prepared and rolled-back transaction records are in the log but in no queue."""
     return not sys_flag & SysFlag.TRANSACTION_PREPARED
+
+
+def batch_words(sys_flag: int) -> str:
+    """What is to be said more of a record that is not its queue's next one, for people."""
+    if not sys_flag & SysFlag.INNER_BATCH:
+        return ""
+    return "; it is a batch in one record, of a topic of RocketMQ's type BatchCQ, which is not read here: no damage"
 
 
 def _keys_of(marked: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from logherd.model.record import RecordError
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
-from logherd.store.extract import Extractor, has_unit
+from logherd.store.extract import Extractor, batch_words, has_unit
 from logherd.store.queues import QueueTable
 from logherd.store.scan import Scanned
 
@@ -64,7 +64,7 @@ def _judge(
     if expected or from_start:
         raise RecordError(
             f"position {record.position}: message {record.queue_offset} of queue {queue.queue_id} of {queue.topic}; "
-            f"the next one here would be {expected}"
+            f"the next one here would be {expected}{batch_words(record.sys_flag)}"
         )
     plan.begun[queue] = record.queue_offset
     return queue

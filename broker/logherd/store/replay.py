@@ -2,7 +2,7 @@
 
 from logherd.store.consume_queue import UNIT, QueueLog, topic_hash
 from logherd.store.derived import Derived
-from logherd.store.extract import has_unit
+from logherd.store.extract import batch_words, has_unit
 from logherd.store.scan import Scanned
 
 __all__ = ["QueueJump", "Replay"]
@@ -15,7 +15,7 @@ class QueueJump(Exception):
         self.position = record.position
         super().__init__(
             f"the record at position {record.position} has offset {record.queue_offset} in queue "
-            f"{queue.topic}/{queue.queue_id}, which ends at {queue.next_offset}"
+            f"{queue.topic}/{queue.queue_id}, which ends at {queue.next_offset}{batch_words(record.sys_flag)}"
         )
 
 

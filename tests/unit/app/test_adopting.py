@@ -46,6 +46,25 @@ async def closed(engine: Engine) -> None:
     engine.check()
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_topics_whose_batches_are_one_record_are_refused_by_name(options: BrokerOptions, kept: bool) -> None:
+    """What RocketMQ calls BatchCQ. Taken for damage, the store would be told to be repaired, which drops the log."""
+    store = Path(options.data_dir)
+    (store / "commitlog").mkdir(parents=True)
+    (store / "commitlog" / f"{0:020d}").write_bytes(bytes(4096))
+    for topic in ("bulk", "gone", "many"):
+        (store / "batchconsumequeue" / topic / "0").mkdir(parents=True)
+    if kept:
+        for topic in ("many", "bulk"):
+            (store / "batchconsumequeue" / topic / "0" / f"{0:020d}").write_bytes(bytes(46))
+        with pytest.raises(AdoptionError, match=r"batchconsumequeue: .* \(bulk, many\)"):
+            expect_adoption(OsFiles(), options.data_dir)
+        assert not (store / "config").exists()
+    else:
+        expect_adoption(OsFiles(), options.data_dir)
+        assert (store / "config" / "adopting").exists()
+
+
 async def handed_over(options: BrokerOptions) -> Path:
     """The folder of RocketMQ's files, after it has made a topic, dropped one, and consumed on."""
     engine = await opened(options)

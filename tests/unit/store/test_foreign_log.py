@@ -50,6 +50,18 @@ def test_a_foreign_log_outlives_a_crash_and_goes_on() -> None:
     assert len(bodies(again)) == 25
 
 
+def test_batches_in_one_record_are_named_where_queues_are_derived_of_them() -> None:
+    """RocketMQ's topics of type BatchCQ: a record takes as many numbers as it has messages."""
+    disk, log = SimDisk(), b""
+    for offset in (0, 5):
+        log += bare_record(len(log), queue_offset=offset, sys_flag=0xC0)
+    disk.make_directory(f"{ROOT}/commitlog")
+    file = disk.open(f"{ROOT}/commitlog/{0:020d}", create=True)
+    file.write(0, (log.ljust(SEGMENT, b"\0"),))
+    with pytest.raises(StoreDamaged, match=r"has offset 5 in queue T/0, which ends at 1; it is a batch in one record"):
+        open_foreign(disk, bare=False)
+
+
 def test_a_queue_that_begins_again_keeps_nothing_of_the_one_before_it() -> None:
     """Its topic was deleted and made again. RocketMQ takes every unit that it finds in a file for a message."""
     disk = SimDisk()

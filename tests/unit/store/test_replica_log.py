@@ -121,6 +121,7 @@ def record(**changes):
         (record(position=7), "position 7"),
         (record(queue_offset=3), "message 3 of queue 0 of T; the next one here would be 0"),
         (record() + record(position=len(record()), queue_offset=2), "the next one here would be 1"),
+        (record() + record(position=len(record()), queue_offset=5, sys_flag=0xC0), "would be 1; it is a batch in one"),
         (record()[:-20] + b"x" * 20, "no checksum|disagree"),
     ],
 )
