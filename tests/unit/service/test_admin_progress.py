@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from logherd.model.topic import GroupConfig, TopicConfig
-from logherd.service.admin import slices
+from logherd.service.admin import progress, slices
 from logherd.service.admin.progress import ProgressAdmin
 from logherd.service.admin.queue_figures import QueueFigures, Range
 from logherd.service.clients.registry import ClientRegistry, Connection, ConsumerProfile, Subscription
@@ -135,6 +136,30 @@ def test_progress_of_very_many_queues_is_looked_up_bit_by_bit(
     assert [[reply.body for reply in session.replies] for session in (first, gone, last)] == [
         [whole.body], [b""], [whole.body],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+        (RequestCode.GET_CONSUME_STATS, ConsumeStatsHeader(consumer_group="g", topics="T;U")),
+    ],
+)  # fmt: skip
+def test_more_queues_than_an_answer_can_hold_are_not_all_looked_up(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, code: RequestCode, header: Any
+) -> None:
+    """Millions of them would fill the memory, before it is found that the frame is too large."""
+    admin.metadata.topics.put(TopicConfig("U", 200, 200))
+    admin.metadata.offsets.commit("g", "U", 0, 0)
+    monkeypatch.setattr(progress, "QUEUES_MAX", 203)
+    assert admin.desk.ask(code, header).code == 0
+    monkeypatch.setattr(progress, "QUEUES_MAX", 100)
+    looked = []
+    monkeypatch.setattr(MessageStore, "find_queue", lambda *place: looked.append(place))
+    refused = admin.desk.ask(code, header)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "more than 100 queues" in (refused.remark or "")
+    assert len({place[1:] for place in looked}) <= 101
 
 
 def test_of_one_group_in_very_many_queues_the_rest_is_looked_up_later_too(

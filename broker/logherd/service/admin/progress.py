@@ -4,6 +4,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 """
 
 from collections.abc import Generator, Iterable
+from typing import Final
 
 from logherd.kit.clock import Clock
 from logherd.model.topic import TopicConfig
@@ -15,7 +16,7 @@ from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
 from logherd.service.identity import BrokerIdentity
 from logherd.service.metadata import Metadata
-from logherd.service.ports import Answer, Handler, Request, Session
+from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.service.stats import BrokerStats
 from logherd.store import MessageStore
@@ -38,10 +39,15 @@ from logherd.wire.headers.admin import (
     CorrectionOffsetHeader,
 )  # fmt: skip
 from logherd.wire.headers.topics import GroupHeader, GroupTopicHeader
+from logherd.wire.limits import DEFAULT_LIMITS
 
 __all__ = ["ProgressAdmin"]
 
 _NEVER = (1 << 63) - 1
+_QUEUE_BYTES_MIN = 129
+QUEUES_MAX: Final = DEFAULT_LIMITS.frame_bytes_max // _QUEUE_BYTES_MIN
+"""No frame holds an answer with the progress of more: each takes so many bytes at least. That is known before all are
+looked up, which may be millions."""
 
 
 class ProgressAdmin:
@@ -79,7 +85,7 @@ class ProgressAdmin:
         if not named:
             topics = [header.topic] if header.topic else list(self._metadata.offsets.for_group(group))
             named = [topic for topic in topics if self._is_consumed(group, topic)]
-        return self._slices.begin(request, session, self._look_at(group, self._existing(named)))
+        return self._slices.begin(request, session, _bounded(self._look_at(group, self._existing(named))))
 
     def _look_at(self, group: str, topics: list[TopicConfig]) -> Look:
         """What 208 answers; gives after each queue how many were looked up."""
@@ -94,7 +100,7 @@ class ProgressAdmin:
     def broker_progress(self, request: Request, session: Session) -> Answer:
         """317. Where groups have many queues, only the first are looked up at once, and the rest by `Slices.tick`."""
         look = self._look(ordered_only=header_of(request, BrokerConsumeStatsHeader).order)
-        return self._slices.begin(request, session, look)
+        return self._slices.begin(request, session, _bounded(look))
 
     def _look(self, *, ordered_only: bool) -> Look:
         """What 317 answers; gives after each queue how many were looked up."""
@@ -202,3 +208,22 @@ class ProgressAdmin:
             consume_timestamp=figures.stored_at(topic, queue_id, offset - 1) if offset > 0 else oldest,
             delay_ms=self._clock.now_ms() - waiting_since if waiting_since else 0,
         )  # fmt: skip
+
+
+def _bounded(look: Look) -> Look:
+    """The same, until it is known that no frame holds the answer. Raises: RequestError 1 then."""
+    queues = 0
+    while True:
+        try:
+            more = next(look)
+        except StopIteration as ended:
+            reply: Reply = ended.value
+            return reply
+        queues += more
+        if queues > QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the answer would have more than {QUEUES_MAX} queues, which no frame holds; ask for one group, or "
+                "some of its topics, at a time (208)",
+            )
+        yield more
