@@ -281,6 +281,15 @@ class Channel(asyncio.Protocol):
         if not self._reading.resting:
             self._transport.resume_reading()
 
+    def take_turn(self) -> bool:
+        """Deliver one slice of what waits although the memory of all is used up; whether something did."""
+        if self._transport is None or self._ending or self._congested:
+            return False
+        batch = self._intake.take_slice()
+        if batch:
+            self._requests(batch)
+        return bool(batch)
+
     def rest(self) -> bool:
         """Read nothing until `wake`: what comes would only wait. Whether that is new; requests taken go on."""
         if self._reading.resting or self._transport is None or self._ending:

@@ -52,7 +52,8 @@ class Hub:
         self.admission = Admission(limits.admission, peers=peers)
         self.budget = Budget(limits.flow.total_bytes_max)
         self.sessions: set[NetSession] = set()
-        self.starved: set[NetSession] = set()
+        self.starved: dict[NetSession, None] = {}
+        """Who is not read because the memory of all is used up, in the order in which they go on."""
         self.stopping = False
         self.defer = defer
         self._dirty: list[NetSession] = []
@@ -95,14 +96,30 @@ class Hub:
             self._on_quiet()
 
     def feed_starved(self) -> None:
-        """Let connections read again that were stopped by the budget, if it allows that now."""
-        if self.budget.exhausted:
+        """Let connections read again that were stopped by the budget, as many as it allows now, in turn."""
+        budget = self.budget
+        if budget.exhausted:
             for session in self.sessions:
                 session.count_unsent()
-        if not self.budget.exhausted:
-            starved, self.starved = self.starved, set()
-            for session in starved:
-                session.resume()
+        waiting, self.starved = list(self.starved), {}
+        resumed = 0
+        while resumed < len(waiting) and not budget.exhausted:
+            waiting[resumed].resume()
+            resumed += 1
+        self.starved = dict.fromkeys(waiting[resumed:]) | self.starved
+        if budget.full and not budget.held and not any(session.running for session in self.sessions):
+            self._give_turn()
+
+    def _give_turn(self) -> None:
+        """Nothing is on its way that would make room by itself. What waits for its turn takes memory already, and may
+        be all that does: so somebody has some of it handled."""
+        for session in self.starved:
+            if session.take_turn():
+                del self.starved[session]
+                self.starved[session] = None
+                if not self._dirty:
+                    self.defer(self.flush)
+                return
 
     def sweep(self, now: float) -> None:
         """Look at every clock of every connection. Called each `sweep_seconds`."""
@@ -128,7 +145,7 @@ class Hub:
     def forget(self, session: "NetSession") -> None:
         """The connection of `session` is gone."""
         self.sessions.discard(session)
-        self.starved.discard(session)
+        self.starved.pop(session, None)
         if self._on_quiet is not None:
             self._on_quiet()
 

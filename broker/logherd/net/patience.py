@@ -38,7 +38,7 @@ class Patience:
         """Why the connection must be closed, or None.
 
         `received`, `sent` (bytes) and `frames` (whole frames received) only grow; `buffered` is what has come of a
-        frame that is not whole yet. While `held` we are the ones who do not read, and the frame clock stands still.
+        frame that is not whole yet. While `held` we are the ones who do not read, and the clocks of frames stand still.
         """
         if received != self._received or sent != self._sent:
             self._quiet_since = now
@@ -46,6 +46,8 @@ class Patience:
             self.idle = not buffered
             return f"idle for {self._limits.idle_seconds:g} s"
         self._received, self._sent = received, sent
+        if held:
+            self._opened_at = now
         if frames == 0 and now - self._opened_at >= self._limits.first_frame_seconds:
             return f"no frame within {self._limits.first_frame_seconds:g} s"
         return self._step_frame(now, frames, buffered, held)

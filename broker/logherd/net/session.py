@@ -249,7 +249,7 @@ class NetSession(Channel):
         self._hub.mark_dirty(self)
 
     def _starve(self) -> None:
-        self._hub.starved.add(self)
+        self._hub.starved.setdefault(self)
 
 
 def _fields(header: msgspec.Struct | dict[str, str] | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Callable
 
 from logherd.net.hub import Hub
@@ -95,6 +96,7 @@ class Recorder:
         self.opened: list[NetSession] = []
         self.closed: list[NetSession] = []
         self.frames: list[Frame] = []
+        self.given: defaultdict[int, list[Frame]] = defaultdict(list)
         self.batches: list[int] = []
         self.answer_at_once = answer_at_once
 
@@ -103,6 +105,7 @@ class Recorder:
 
     def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
         self.frames.extend(frames)
+        self.given[session.id].extend(frames)
         self.batches.append(len(frames))
         if self.answer_at_once:
             for frame in frames:

@@ -42,6 +42,18 @@ def test_one_byte_does_not_buy_more_time_for_the_first_frame() -> None:
     assert sweeps.at(5.0) == "no frame within 5 s"
 
 
+def test_who_is_not_read_has_the_time_for_its_first_frame_once_it_is() -> None:
+    sweeps = Sweeps()
+    sweeps.received = sweeps.buffered = 1
+    sweeps.held = True
+    assert sweeps.at(5.0) is None
+    assert sweeps.at(9.0) is None
+    sweeps.held = False
+    sweeps.received = sweeps.buffered = 8_000
+    assert sweeps.at(13.5) is None
+    assert sweeps.at(14.0) == "no frame within 5 s"
+
+
 @pytest.mark.parametrize(("seconds", "closed"), [(119.5, False), (120.0, True), (120.5, True)])
 def test_a_connection_without_a_byte_either_way_is_idle_after_two_minutes(seconds: float, closed: bool) -> None:
     sweeps = Sweeps()

@@ -466,6 +466,43 @@ def test_a_flood_of_garbage_writes_few_lines_and_then_how_many_more_there_were()
     assert fields == {"reason": "not a remoting client", "left_out": 990, "seconds": 60}
 
 
+def test_requests_that_fill_the_memory_while_they_wait_are_handled_all_the_same() -> None:
+    """Many clients speak while few requests run: what waits is more than there may be, and nothing else makes room."""
+    bench = Bench(flow(total_bytes_max=4 * HEADER_SIZE))
+    sessions = [bench.connect(port=port)[0] for port in range(1, 9)]
+    for session in sessions:
+        session.data_received(b"".join(request(opaque) for opaque in range(5)))
+    assert len(bench.handler.frames) == 5
+    bench.handler.answer_at_once = True
+    for frame in bench.handler.frames:
+        sessions[0].send_answer(frame, answer_to(frame))
+    bench.end_pass()
+    assert len(bench.handler.frames) == 40
+    assert all(session.quiet for session in sessions)
+    assert bench.hub.budget.used == 0
+
+
+def test_clients_that_wait_for_memory_take_turns() -> None:
+    bench = Bench(flow(total_bytes_max=4 * HEADER_SIZE))
+    sessions = [bench.connect(port=port)[0] for port in range(1, 4)]
+    bench.hub.budget.held = True
+    for session in sessions:
+        session.data_received(b"".join(request(opaque) for opaque in range(2 * SLICE_FRAMES_MAX)))
+    bench.hub.budget.held = False
+    bench.hub.feed_starved()
+    served = []
+    while bench.handler.given:
+        assert len(bench.handler.given) == 1, "one at a time, while they take more than there is"
+        ((number, frames),) = bench.handler.given.items()
+        bench.handler.given.clear()
+        served.append(number)
+        for frame in frames:
+            next(each for each in sessions if each.id == number).send_answer(frame, answer_to(frame))
+        bench.end_pass()
+    assert served == [1, 2, 3, 1, 2, 3]
+    assert bench.hub.budget.used == 0
+
+
 @pytest.mark.parametrize("spoken", [False, True])
 def test_a_client_that_needs_its_connection_no_more_is_no_reason_to_warn(spoken: bool) -> None:
     """Java clients connect to every name server and ask one of them."""
