@@ -159,13 +159,17 @@ def _elect_anybody(patch: Patch) -> None:
 
 
 def _lead_without_space(patch: Patch) -> None:
-    true = choosing.unfit
+    true = choosing.choose
 
-    def unfit(replica: Any, seen: Any) -> Any:
-        wrong = true(replica, seen)
-        return None if wrong is choosing.Refusal.NOT_FIT else wrong
+    def choose(group: Any, seen_of: Any) -> Any:
+        def blind(each: Any) -> Any:
+            seen = seen_of(each)
+            return seen if seen is None else replace(seen, report=replace(seen.report, space=True))
 
-    patch.setattr(choosing, "unfit", unfit)
+        return true(group, blind)
+
+    patch.setattr(choosing, "choose", choose)
+    patch.setattr(office, "choose", choose)
 
 
 def _eligible_for_ever(patch: Patch) -> None:
@@ -289,7 +293,7 @@ BUGS = {
     "any-epoch": Bug("R2: a late resignation ends a later lease", _any_epoch_is_given_up, ("L1",), 6_000),
     "any-exit": Bug("H14: any exit of a broker releases its lease", _any_exit_releases, ("L1",), 100),
     "elect-anybody": Bug("R10: election outside the in-sync set", _elect_anybody, ("L3",), 50),
-    "no-space": Bug("H4: a master is elected without space", _lead_without_space, ("H4",), 200),
+    "no-space": Bug("H4: a master is elected without space where another has some", _lead_without_space, ("H4",), 200),
     "eligible": Bug("R10: who left stays eligible for ever", _eligible_for_ever, ("L3",), 100),
     "any-process": Bug("R6: any process of an id acknowledges for it", _any_process_counts, ("L3",), 1_000),
     "any-joins": Bug("R9: any process of an id joins", _any_process_joins, ("L3",), 1_000),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from logherd.controller import membership
-from logherd.controller.choosing import best_of, choose, founders, longest, unfit
+from logherd.controller.choosing import best_of, choose, founders, gives_way, longest, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.insync import added_members
 from logherd.controller.office import Office, elect_command, grounds_of
@@ -116,14 +116,14 @@ def admit_election(office: Office, wanted: ElectionRequest, now: int) -> Command
     target = group.replica(wanted.target) if wanted.target is not None else _best(office, group, wanted, now)
     if target is None:
         return Refusal.NOBODY
-    wrong = unfit(target, office.seen(target, group.key, now))
-    if target == group.master and office.leads(group, now):
+    wrong, leads = unfit(target, office.seen(target, group.key, now)), office.leads(group, now)
+    if target == group.master and leads:
         return Refusal.UNCHANGED
     if wrong is not None:
         return wrong
-    if office.leads(group, now):
-        return _transfer(group, target, wanted)
-    return _succession(office, group, target, wanted, now)
+    if gives_way(target, group.master if leads else _best(office, group, wanted, now), office.seen_in(group, now)):
+        return Refusal.NOT_FIT
+    return _transfer(group, target, wanted) if leads else _succession(office, group, target, wanted, now)
 
 
 def _best(office: Office, group: Group, wanted: ElectionRequest, now: int) -> Replica | None:

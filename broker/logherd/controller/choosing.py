@@ -1,6 +1,7 @@
 """Whom to elect: a pure choice among replicas from what they reported last.
 
-Source: controller-ha R10 (in-sync first, then eligible; longest log; priority), design H4 (a master has space).
+Source: controller-ha R10 (in-sync first, then eligible; longest log; priority), design H4 (a master has space; where
+nobody has, the best of all leads and refuses messages: reads go on, and without a leader nothing old can be deleted).
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +12,12 @@ from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 
-__all__ = ["Better", "absent_members", "best_of", "better", "choose", "founders", "longest", "unfit"]
+__all__ = [
+    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "longest", "unfit",
+]  # fmt: skip
+
+RELIEF = "relieve by"
+"""Why who has space should lead in place of who has none; so begins the name of the transfer."""
 
 SeenOf = Callable[[Replica], Seen | None]
 """The fresh report of a replica's latest process, if there is one."""
@@ -25,11 +31,28 @@ def unfit(replica: Replica | None, seen: Seen | None) -> Refusal | None:
         return Refusal.LEARNER
     if replica.exited or seen is None:
         return Refusal.NOT_ALIVE
-    return None if seen.report.healthy and seen.report.space else Refusal.NOT_FIT
+    return None if seen.report.healthy and seen.report.barrier else Refusal.NOT_FIT
+
+
+def _with_space(seen_of: SeenOf) -> SeenOf:
+    """As if only those reported who have space."""
+
+    def seen(replica: Replica) -> Seen | None:
+        found = seen_of(replica)
+        return found if found is not None and found.report.space else None
+
+    return seen
+
+
+def gives_way(target: Replica, other: Replica | None, seen_of: SeenOf) -> bool:
+    """H4: whether `other`, who leads or could, has space, and `target` has none, and so should not lead."""
+    spacious = _with_space(seen_of)
+    return other is not None and spacious(other) is not None and spacious(target) is None
 
 
 def best_of(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica | None:
-    """The fit replica with the longest log; of equals the preferred one, then by priority, then by id."""
+    """The fit replica with the longest log, of those with space if there are any; of equals the preferred one, then by
+    priority, then by id. Of these ids each has all that must not be lost."""
     best: tuple[tuple[object, ...], Replica] | None = None
     for broker_id in ids:
         replica = group.replica(broker_id)
@@ -38,7 +61,7 @@ def best_of(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica |
             continue
         report = seen.report
         preferred = broker_id == group.rules.preferred
-        rank = (report.end.epoch, report.end.position, preferred, -report.priority, -broker_id)
+        rank = (report.space, report.end.epoch, report.end.position, preferred, -report.priority, -broker_id)
         if best is None or rank > best[0]:
             best = (rank, replica)
     return best[1] if best is not None else None
@@ -49,8 +72,13 @@ def choose(group: Group, seen_of: SeenOf) -> Replica | None:
 
     The process that led last is no candidate while its leadership stands: it could have renewed its lease, and did not.
     If its leadership has ended it may begin another, when nobody else in the set can. When nobody is left who holds
-    everything for sure, it is the longest log of those who are doubted, once all of them report.
+    everything for sure, it is the longest log of those who are doubted, once all of them report. Who has no space comes
+    after all who have (H4).
     """
+    return _choose(group, _with_space(seen_of)) or _choose(group, seen_of)
+
+
+def _choose(group: Group, seen_of: SeenOf) -> Replica | None:
     tenure, members = group.tenure, group.sync.members
     others = [member for member in members if not _led_last(group, member)]
     if group.transfer is not None and group.transfer.target in others:
@@ -72,23 +100,23 @@ class Better(NamedTuple):
 
 
 def better(group: Group, seen_of: SeenOf, options: OfficeOptions) -> Better | None:
-    """Whom a master should hand over to, if there is a reason: it has no space and refuses every message, and so many
-    others of the set have space as must be in sync (fewer: a full disk is no reason to resign, and what is kept free is
-    not for messages, H4); or the preferred broker could lead.
+    """Whom with space a master should hand over to, if there is a reason: it has none itself and refuses every message,
+    and so many others of the set have some as must be in sync (fewer: a full disk is no reason to resign, and what is
+    kept free is not for messages, H4); or the preferred broker could lead.
     """
     master = group.master
     if master is None:
         return None
-    seen = seen_of(master)
+    seen, spacious = seen_of(master), _with_space(seen_of)
     if seen is not None and not seen.report.space:
         others = [each for each in map(group.replica, group.sync.members) if each is not None and each != master]
-        fit = [each.broker_id for each in others if unfit(each, seen_of(each)) is None]
-        found = best_of(group, fit, seen_of) if len(fit) >= group.rules.min_in_sync else None
-        return Better(found, options.relieve_after_ms, "relieve by") if found is not None else None
+        fit = [each.broker_id for each in others if unfit(each, spacious(each)) is None]
+        found = best_of(group, fit, spacious) if len(fit) >= group.rules.min_in_sync else None
+        return Better(found, options.relieve_after_ms, RELIEF) if found is not None else None
     wanted = group.rules.preferred
     if wanted is None or wanted == master.broker_id or wanted not in group.sync.members or not options.prefer_after_ms:
         return None
-    found = best_of(group, [wanted], seen_of)
+    found = best_of(group, [wanted], spacious)
     return Better(found, options.prefer_after_ms, "prefer") if found is not None else None
 
 
@@ -97,7 +125,7 @@ def _best_doubted(group: Group, seen_of: SeenOf) -> Replica | None:
     replicas = [group.replica(each) for each in doubted]
     if any(each is None or unfit(each, seen_of(each)) is not None for each in replicas):
         return None
-    return best_of(group, doubted, seen_of)
+    return best_of(group, longest(group, doubted, seen_of), seen_of)
 
 
 def _led_last(group: Group, broker_id: BrokerId) -> bool:

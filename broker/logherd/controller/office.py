@@ -15,7 +15,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from logherd.controller.agenda import Agenda
-from logherd.controller.choosing import SeenOf, absent_members, best_of, better, choose, founders, longest
+from logherd.controller.choosing import (
+    RELIEF,
+    Better,
+    SeenOf,
+    absent_members,
+    best_of,
+    better,
+    choose,
+    founders,
+    gives_way,
+    longest,
+    unfit,
+)
 from logherd.controller.commands import (
     CancelTransfer,
     Command,
@@ -29,6 +41,7 @@ from logherd.controller.commands import (
 )
 from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.machine import Machine
+from logherd.controller.phases import Phases
 from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
@@ -66,7 +79,7 @@ class Office:
         self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
         self._electing: dict[GroupKey, int] = {}
         self._proposed: dict[GroupKey, Command] = {}
-        self._phase: dict[GroupKey, tuple[str, int]] = {}
+        self._phases = Phases()
         self._words: dict[GroupKey, _Words] = {}
         self._endpoints: dict[GroupKey, tuple[Epoch, int]] = {}
         self._agenda = Agenda()
@@ -105,7 +118,7 @@ class Office:
             or not before.stands
             or report.address != replica.address
             or report.resigned != before.report.resigned
-            or report.space != before.report.space
+            or (report.space, report.barrier) != (before.report.space, before.report.barrier)
         )
         if changed or not self.leads(group, now):
             self._agenda.hasten(report.group, now)
@@ -219,6 +232,13 @@ class Office:
         marks = [seen.report.committed for each in ids if (seen := self._seen.get((key, each))) is not None]
         return max(marks, default=ORIGIN)
 
+    def better(self, group: Group, now: int) -> Better | None:
+        """Whom the master should hand over to, if there is a reason, and how long that must have been so."""
+        found = better(group, self.seen_in(group, now), self.options)
+        if found is None or found.why != RELIEF:
+            return found
+        return found._replace(patience_ms=self._phases.patience_ms(group.key, found.patience_ms, now))
+
     # ---- proposing ---------------------------------------------------------------------------------------------
 
     def decide(self, now: int) -> list[Command]:
@@ -255,6 +275,8 @@ class Office:
         if isinstance(command, Elect) and verdict.refusal is None and group.tenure is not None:
             # Long enough for the new master to hear of it; it holds no lease until then.
             self._leases.expect(group.key, group.tenure, now)
+            if command.request.startswith(RELIEF):
+                self._phases.relieved(group.key, now)
         if verdict.refusal is None and _silences(command, group):
             self._forget(group, command)
         self._agenda.hasten(group.key, now)
@@ -342,7 +364,7 @@ class Office:
         grounds = Grounds.FIRST
         if len(present) < group.rules.replicas:
             patience = self.options.bootstrap_ms
-            if patience == 0 or self._lasting(group, "founding", now) < patience or logs:
+            if patience == 0 or self._phases.lasting(group.key, "founding", now) < patience or logs:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
         seen_of = self.seen_in(group, now)
@@ -356,22 +378,29 @@ class Office:
         if group.transfer is not None:
             request, target = group.transfer.request, group.transfer.target
             # The master takes no writes meanwhile, so a target that cannot lead is not waited for.
-            fit = target in group.sync.members and best_of(group, [target], self.seen_in(group, now)) is not None
-            if fit and self._lasting(group, f"transfer {request}", now) < self.options.transfer_ms:
+            lasting = self._phases.lasting(group.key, f"transfer {request}", now)
+            if self._may_take_over(group, target, now) and lasting < self.options.transfer_ms:
                 return None, retry
             return CancelTransfer(group=group.key, expected_epoch=group.epoch, request=request), retry
-        over, found = self.over_at(group), better(group, self.seen_in(group, now), self.options)
+        over, found = self.over_at(group), self.better(group, now)
         if found is None:
-            self._phase.pop(group.key, None)
+            self._phases.end(group.key)
             return None, over
-        if self._lasting(group, found.why, now) < found.patience_ms:
+        if self._phases.lasting(group.key, found.why, now) < found.patience_ms:
             return None, min(over, now + self._options.idle_ms)
-        self._phase.pop(group.key)
+        self._phases.end(group.key)
         wanted = found.replica
         return PlanTransfer(
             group=group.key, expected_epoch=group.epoch, broker_id=wanted.broker_id, registration=wanted.registration,
             request=f"{found.why} {wanted.broker_id} after epoch {group.epoch} at {now - self._began}",
         ), retry  # fmt: skip
+
+    def _may_take_over(self, group: Group, target: BrokerId, now: int) -> bool:
+        """Whether a planned transfer can still be carried out."""
+        replica, seen_of = group.replica(target), self.seen_in(group, now)
+        if replica is None or target not in group.sync.members or unfit(replica, seen_of(replica)) is not None:
+            return False
+        return not gives_way(replica, group.master, seen_of)
 
     def _succeed(self, group: Group, now: int) -> tuple[Command | None, int]:
         """Nobody holds a lease: elect, unless somebody better may report in a moment."""
@@ -382,20 +411,12 @@ class Office:
         planned = group.transfer is not None and group.transfer.target == best.broker_id
         if not planned and absent_members(group, seen_of):
             tenure = group.tenure.epoch if group.tenure is not None else 0
-            if self._lasting(group, f"after {tenure}", now) < self.options.gather_ms:
+            if self._phases.lasting(group.key, f"after {tenure}", now) < self.options.gather_ms:
                 return None, now + self._options.retry_ms
         # The election carries the request of the transfer, so that whoever repeats it hears that it was done.
         request = group.transfer.request if planned and group.transfer is not None else ""
         command = elect_command(group, best, self.living_members(group, now), grounds_of(group), request)
         return command, now + self._options.retry_ms
-
-    def _lasting(self, group: Group, phase: str, now: int) -> int:
-        """For how long this group has been in this phase; another one begins anew."""
-        current, since = self._phase.get(group.key, ("", now))
-        if current != phase:
-            since = now
-            self._phase[group.key] = (phase, now)
-        return now - since
 
 
 def _knows_more(group: Group, report: Report) -> bool:

@@ -11,8 +11,8 @@ __all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `space`: its reserve is
-    whole, and the barrier of an epoch finds room."""
+    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `barrier`: that of an epoch finds
+    room, be it in the reserve; `space`: so it does, and the reserve is whole."""
 
     group: GroupKey
     broker_id: BrokerId
@@ -22,6 +22,7 @@ class Report(Struct, frozen=True, kw_only=True):
     committed: Point = ORIGIN
     healthy: bool = True
     space: bool = True
+    barrier: bool = True
     priority: int = 0
     """Smaller is better; compared only between equally long logs."""
     resigned: Epoch = Epoch(0)

@@ -118,11 +118,11 @@ class Liaison:
 
     def _report(self) -> Report:
         """Nothing in it is more than what is durable here: the controllers elect by it."""
-        ground, seat = self._ground, self._ground.seat
+        ground, seat, health = self._ground, self._ground.seat, self._ground.health
         self._number += 1
         return Report(
             group=seat.group, broker_id=seat.broker_id, registration=ground.me.registration, address=seat.address,
             end=ground.known_point(ground.durable.position), committed=ground.known_point(ground.shown),
-            healthy=ground.fit, space=ground.health.space and ground.health.barrier, priority=seat.priority,
-            resigned=ground.holder.resigned, number=self._number,
+            healthy=ground.fit, space=health.space and health.barrier, barrier=health.barrier,
+            priority=seat.priority, resigned=ground.holder.resigned, number=self._number,
         )  # fmt: skip

@@ -225,8 +225,8 @@ def _said(words: list[str], pairs: dict[str, str]) -> dict[str, object]:
     return {
         **{name: int(pairs[word]) for word, name in numbers.items() if word in pairs},
         **({"address": pairs["at"]} if "at" in pairs else {}),
-        "end": _point(pairs.get("end")), "committed": _point(pairs.get("committed")), "space": "full" not in words,
-        "healthy": "sick" not in words,
+        "end": _point(pairs.get("end")), "committed": _point(pairs.get("committed")),
+        "space": not {"full", "filled"} & {*words}, "barrier": "filled" not in words, "healthy": "sick" not in words,
     }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ MARKS = {
     "elect-refused: another epoch": "R18: two elections were proposed from one state",
     "elect-refused: another process of this broker": "R18: the winner was restarted before its election",
     "no-space-passed-over": "H4: a member that said its disk was full was not elected",
+    "led-without-space": "H4: nobody who could lead had space, and one of them was elected",
     "order-stale": "R10: an operator's order for another epoch was refused",
     "order-early": "R2: an operator's order was refused, because a lease might run",
     # Transfers.

@@ -2,14 +2,15 @@
 
 See `fate` for the rules of one group. Of the controllers: C1 one leader per term; C5 equal logs give equal states, an
 image is as good as the log; C6 no decision that was answered is missing at a later leader; C7 an answer is never older
-than what was decided before the question; H4 nobody is chosen who said that it has no space, or is sick; R10 an
-election is proposed from fresh reports; H17 clients are not sent to a master whose successor leads.
+than what was decided before the question; H4 nobody is chosen who said that it is sick, or that it has no space while
+another one has, or none even to lead; R10 an election is proposed from fresh reports; H17 clients are not sent to a
+master whose successor leads.
 """
 
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from logherd.controller.commands import Command, Elect, Release
+from logherd.controller.commands import Command, Elect, Grounds, Release
 from logherd.controller.machine import Machine
 from logherd.controller.reports import Granted, Report, Withheld
 from logherd.controller.values import Group, GroupKey
@@ -156,9 +157,26 @@ class Observer:
         if isinstance(command, Elect):
             heard = self._heard[controller.name].get((command.group, command.broker_id, command.registration))
             require(heard is not None, "R10", f"{controller.name} elects b{command.broker_id}, of which it never heard")
-            fit = heard is not None and heard.space and heard.healthy
+            fit = heard is not None and heard.barrier and heard.healthy
             require(fit, "H4", f"{controller.name} elects b{command.broker_id}, whose store cannot take writes")
+            spacious = self._spacious(controller, command) if heard is not None and not heard.space else []
+            require(not spacious, "H4", f"{controller.name} elects b{command.broker_id}, and {spacious} have space")
             self.signs.on_chosen(command, self._heard[controller.name])
+
+    def _spacious(self, controller: "Controller", command: Elect) -> list[int]:
+        """Who else could have been elected in this election, and has space; not of one in which the longest log must
+        lead."""
+        group = controller.machine.group(command.group)
+        if group is None or command.grounds not in (Grounds.LEASE_OVER, Grounds.RELEASED):
+            return []
+        last = group.tenure.registration if group.tenure is not None else 0
+        replicas = [each for each in map(group.replica, command.alive) if each is not None]
+        heard = self._heard[controller.name]
+        found = [heard.get((group.key, each.broker_id, each.registration)) for each in replicas]
+        return [
+            each.broker_id for each in found
+            if each is not None and each.space and each.healthy and each.registration != last
+        ]  # fmt: skip
 
     # ---- brokers -----------------------------------------------------------------------------------------------
 

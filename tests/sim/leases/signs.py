@@ -85,6 +85,7 @@ class Signs:
         (chosen,) = [each for each in others if each.registration == command.registration]
         alive = [each for each in others if each.broker_id in command.alive]
         self._marks.hit_if("no-space-passed-over", any(not each.space for each in alive))
+        self._marks.hit_if("led-without-space", not chosen.space)
         shorter = [each for each in alive if each.end < chosen.end]
         self._marks.hit_if("longest-of-many", shorter and min(command.alive, default=0) != command.broker_id)
 

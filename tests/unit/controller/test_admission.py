@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election, admit_register
-from logherd.controller.commands import Clean, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.commands import CancelTransfer, Clean, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import Point
@@ -252,15 +252,57 @@ def test_r12_where_the_longest_log_cannot_lead_nobody_founds_the_group_by_itself
     desk.now += desk.terms.waiter_ms
     for _ in range(100):
         for broker, position in ((1, 100), (2, 900), (3, 500)):
-            desk.beat(broker, end=point(4, position), space=broker != 2)
+            desk.beat(broker, end=point(4, position), space=broker != 2, barrier=broker != 2)
         assert desk.decide() == []
         desk.now += 100
     assert ask(desk) is Refusal.NOBODY
-    assert "broker 2: its disk is at its reserve" in why(desk.group, desk.office, desk.now)
+    assert "broker 2: its disk is full" in why(desk.group, desk.office, desk.now)
     desk.beat(2, end=point(4, 900))
     (command,) = desk.decide()
     assert isinstance(command, Elect)
     assert (command.broker_id, command.grounds) == (2, Grounds.FIRST)
+
+
+def test_h4_the_longest_log_founds_the_group_though_its_disk_is_at_its_reserve() -> None:
+    """The shorter ones may lack what was acknowledged."""
+    desk = Desk(now=LONG_AGO)
+    for broker, position in ((1, 100), (2, 900), (3, 500)):
+        desk.register(broker, end=point(4, position), seen=4)
+    desk.now += desk.terms.waiter_ms
+    for broker, position in ((1, 100), (2, 900), (3, 500)):
+        desk.beat(broker, end=point(4, position), space=broker != 2)
+    (command,) = desk.decide()
+    assert isinstance(command, Elect)
+    assert (command.broker_id, command.grounds) == (2, Grounds.FIRST)
+
+
+def test_h4_an_operator_moves_leadership_among_full_disks_and_never_away_from_space() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.beat(2, space=False)
+    assert ask(desk, 2) is Refusal.NOT_FIT
+    desk.beat(1, 3, space=False)
+    command = ask(desk, 2)
+    assert isinstance(command, PlanTransfer)
+    desk.submit(command)
+    assert desk.decide() == []
+    desk.beat(1)
+    assert [type(each) for each in desk.decide()] == [CancelTransfer]
+    desk.beat(1, space=False)
+    assert desk.submit(command).refusal is None
+    desk.release(1)
+    assert [each.broker_id for each in desk.wait(50, space=False)] == [2]
+
+
+def test_h4_an_operator_elects_nobody_without_space_in_place_of_who_has_some() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    desk.beat(2, space=False)
+    desk.beat(3)
+    assert ask(desk, 2) is Refusal.NOT_FIT
+    desk.beat(3, space=False)
+    assert isinstance(ask(desk, 2), Elect)
 
 
 def test_r18_a_transfer_that_was_carried_out_is_not_planned_again_under_its_name() -> None:

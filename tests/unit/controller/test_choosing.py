@@ -44,15 +44,16 @@ def group(
     )  # fmt: skip
 
 
-def reporting(ends: Mapping[int, int], *, full: Iterable[int] = ()) -> SeenOf:
-    """Who reports, with the position at which its log ends; a disk may be `full`."""
+def reporting(ends: Mapping[int, int], *, full: Iterable[int] = (), filled: Iterable[int] = ()) -> SeenOf:
+    """Who reports, with the position at which its log ends; a disk may be `full`, or `filled` to the last byte."""
 
     def seen_of(each: Replica) -> Seen | None:
         if each.broker_id not in ends:
             return None
         report = Report(
             group=KEY, broker_id=each.broker_id, registration=each.registration, address="",
-            end=point(4, ends[each.broker_id]), space=each.broker_id not in full,
+            end=point(4, ends[each.broker_id]), space=each.broker_id not in {*full, *filled},
+            barrier=each.broker_id not in filled,
         )  # fmt: skip
         return Seen(report, 0)
 
@@ -82,6 +83,38 @@ def test_a_planned_target_that_cannot_lead_does_not_keep_others_from_it() -> Non
     assert chosen(state, reporting({2: 100, 3: 500})) == 2
     assert chosen(state, reporting({2: 100, 3: 500}, full=[2])) == 3
     assert chosen(state, reporting({3: 500})) == 3
+
+
+def test_h4_who_has_space_is_preferred_however_short_its_log() -> None:
+    """Each of them holds everything that is committed."""
+    assert chosen(group(), reporting({1: 900, 2: 100, 3: 500}, full=[1, 3])) == 2
+    assert chosen(group(tenure=led_by(1)), reporting({1: 900, 2: 100, 3: 500}, full=[3])) == 2
+    assert chosen(group(tenure=led_by(1, ended=True)), reporting({1: 900, 2: 100, 3: 500}, full=[2, 3])) == 1
+    eligible = replace(group(), sync=SyncSet(members=ids(1, 2), eligible=ids(3)))
+    assert chosen(eligible, reporting({1: 900, 2: 100, 3: 50}, full=[1, 2])) == 3
+
+
+def test_h4_where_nobody_has_space_the_longest_log_leads_all_the_same() -> None:
+    """Consumers have to drain the backlog, and without a leader no snapshot lets retention delete."""
+    assert chosen(group(), reporting({1: 900, 2: 100, 3: 500}, full=[1, 2, 3])) == 1
+    assert chosen(group(tenure=led_by(1)), reporting({2: 100, 3: 500}, full=[2, 3])) == 3
+    assert chosen(group(target=2), reporting({1: 900, 2: 100, 3: 500}, full=[1, 2, 3])) == 2
+    assert chosen(group(tenure=led_by(1, ended=True)), reporting({1: 900}, full=[1])) == 1
+
+
+def test_h4_whose_disk_cannot_take_a_barrier_never_leads() -> None:
+    assert chosen(group(), reporting({1: 900, 2: 100, 3: 500}, full=[2], filled=[1, 3])) == 2
+    assert chosen(group(), reporting({1: 900, 2: 100}, filled=[1, 2])) is None
+    assert unfit(replica(1), reporting({1: 5}, filled=[1])(replica(1))) is Refusal.NOT_FIT
+    assert unfit(replica(1), reporting({1: 5}, full=[1])(replica(1))) is None
+
+
+def test_of_the_doubted_the_longest_log_leads_whoever_has_space() -> None:
+    """A shorter one may lack what was acknowledged."""
+    doubted = replace(group(), sync=SyncSet(members=(), doubted=ids(1, 2)))
+    assert chosen(doubted, reporting({1: 900, 2: 100}, full=[1])) == 1
+    assert chosen(doubted, reporting({1: 900, 2: 100}, full=[1, 2])) == 1
+    assert chosen(doubted, reporting({1: 900, 2: 100}, filled=[2])) is None
 
 
 def test_of_equal_logs_the_preferred_broker_wins_whatever_its_id() -> None:

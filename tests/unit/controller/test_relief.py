@@ -2,7 +2,7 @@
 
 import pytest
 
-from logherd.controller.commands import CancelTransfer, PlanTransfer, decode_command
+from logherd.controller.commands import CancelTransfer, Elect, PlanTransfer, decode_command
 from unit.controller.desk import Desk
 
 
@@ -48,6 +48,44 @@ def test_a_master_without_space_leads_on_where_fewer_have_space_than_must_be_in_
     decided = len(desk.log)
     pass_with_full(desk, 3 * desk.options.relieve_after_ms, *full)
     assert len(desk.log) == decided
+
+
+def elections(desk: Desk) -> int:
+    return sum(isinstance(decode_command(each), Elect) for each in desk.log)
+
+
+def take_turns(desk: Desk, ms: int, *, period_ms: int) -> None:
+    """The disk of whoever leads is full and the others' are not, and after each period it has space again; who is told
+    to hand over does so."""
+    for passed in range(0, ms, 500):
+        master = desk.group.master
+        pass_with_full(desk, 500, *([master.broker_id] if master is not None and passed // period_ms % 2 == 0 else []))
+        if desk.group.transfer is not None and desk.group.master is not None:
+            desk.release(desk.group.master.broker_id, exited=False)
+
+
+def test_brokers_whose_space_comes_and_goes_do_not_pass_leadership_around_for_ever() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    first = desk.options.relieve_after_ms
+    take_turns(desk, 30 * 60_000, period_ms=first + 3_000)
+    assert elections(desk) == 2, "the first one, and one relief"
+
+
+def test_a_master_without_space_is_relieved_ever_later_and_always_in_the_end() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    first = desk.options.relieve_after_ms
+    for patience in (first, 2 * first, 4 * first):
+        before, since = desk.group.epoch, desk.now
+        while desk.group.epoch == before:
+            take_turns(desk, 500, period_ms=500)
+        assert patience <= desk.now - since <= patience + 3_000
+    pass_with_full(desk, 3_700_000)
+    before, since = desk.group.epoch, desk.now
+    while desk.group.epoch == before:
+        take_turns(desk, 500, period_ms=500)
+    assert desk.now - since <= first + 3_000, "after an hour without a relief it is as at first"
 
 
 def test_the_time_of_a_master_without_space_begins_anew_when_it_has_had_some() -> None:

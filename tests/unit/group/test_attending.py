@@ -68,11 +68,12 @@ def test_reports_are_numbered_in_the_order_in_which_they_are_made() -> None:
 
 def test_the_controllers_hear_that_there_is_no_space() -> None:
     _, _, follower, _ = attended()
-    for health, space in ((Health(space=False), False), (Health(barrier=False), False), (Health(), True)):
+    told = {Health(space=False): (False, True), Health(barrier=False): (False, False), Health(): (True, True)}
+    for health, said in told.items():
         follower.feed(health)
         report = follower.asks[-1]
         assert isinstance(report, Report)
-        assert report.space is space
+        assert (report.space, report.barrier) == said
 
 
 def test_who_stops_for_good_takes_writes_no_more_whoever_is_to_lead_next() -> None:

@@ -210,6 +210,25 @@ def test_h4_a_leader_whose_disk_is_full_leads_on_while_too_few_have_space(more: 
     assert not leader.heard(Draining)
 
 
+def test_h4_where_all_disks_are_at_their_reserve_another_leads_who_refuses_messages_only() -> None:
+    """The reserve has room for its barrier; reads and offsets go on, so that the backlog can be drained."""
+    stage, leader, others = settled()
+    committed = leader.append()
+    for node in (leader, *others):
+        node.feed(Health(space=False))
+    stage.run(500)
+    stage.kill(leader)
+    again = stage.run_until_served(4_000)
+    assert again in others
+    assert again.core.closed(stage.now) is Closed.NO_SPACE
+    offsets = again.append(b"an offset, for which the reserve is kept")
+    stage.run(500)
+    assert again.committed >= offsets > committed
+    stage.run(30_000)
+    assert stage.leader is again
+    assert not again.heard(Draining)
+
+
 def test_who_has_no_room_for_a_barrier_is_not_elected() -> None:
     stage, leader, others = settled()
     others[0].feed(Health(barrier=False))

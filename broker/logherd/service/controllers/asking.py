@@ -98,7 +98,7 @@ def heartbeat(report: Report) -> Asking:
         broker_address=report.address, epoch=report.end.epoch, max_position=report.end.position,
         confirmed_position=report.committed.position, committed_epoch=report.committed.epoch,
         election_priority=report.priority, registration=report.registration, healthy=report.healthy,
-        space=report.space, resigned=report.resigned, number=report.number,
+        space=report.space, barrier=report.barrier, resigned=report.resigned, number=report.number,
     )  # fmt: skip
     return Asking(RequestCode.BROKER_HEARTBEAT, header)
 

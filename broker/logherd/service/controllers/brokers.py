@@ -176,7 +176,8 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         registration=Registration(header.registration), address=header.broker_address,
         end=_point(header.epoch, header.max_position),
         committed=_point(header.committed_epoch, header.confirmed_position),
-        healthy=header.healthy, space=header.space, priority=header.election_priority or 0,
+        healthy=header.healthy, space=header.space,
+        barrier=header.space if header.barrier is None else header.barrier, priority=header.election_priority or 0,
         resigned=Epoch(header.resigned), number=header.number,
     )  # fmt: skip
     office.hear(report, now)

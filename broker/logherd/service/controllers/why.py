@@ -1,6 +1,6 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, best_of, better, choose, founders, longest, unfit
+from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, unfit
 from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
@@ -67,7 +67,7 @@ def _led(group: Group, office: Office, now: int) -> str:
 
 
 def _full(group: Group, master: Replica, office: Office, now: int) -> str:
-    found = better(group, office.seen_in(group, now), office.options)
+    found = office.better(group, now)
     refused = f"Messages are refused: the disk of broker {master.broker_id}, which leads, is at its reserve"
     if found is None:
         return f"{refused}, and fewer others than {group.rules.min_in_sync} are in sync and have space."
@@ -141,7 +141,7 @@ def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
     if wrong is Refusal.NOT_ALIVE and replica is not None and replica.exited:
         return f"broker {broker_id} has exited"
     if wrong is Refusal.NOT_FIT and seen is not None:
-        return f"broker {broker_id}: {'its disk is at its reserve' if seen.report.healthy else 'its store is broken'}"
+        return f"broker {broker_id}: {'its disk is full' if seen.report.healthy else 'its store is broken'}"
     return f"broker {broker_id}: {wrong.value}"
 
 

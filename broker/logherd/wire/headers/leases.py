@@ -51,6 +51,9 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     committed_epoch: Int64 = field(name="logherdConfirmEpoch", default=0)
     healthy: bool = field(name="logherdHealthy", default=True)
     space: bool = field(name="logherdSpace", default=True)
+    barrier: bool | None = field(name="logherdBarrier", default=None)
+    """Without `space`: whether there is room for the barrier of an epoch all the same. Brokers of earlier releases do
+    not say so."""
     resigned: Int64 = field(name="logherdResigned", default=0)
     number: Int64 = field(name="logherdBeat", default=0)
     """Counts the heartbeats of this process, so that one that comes late is known."""

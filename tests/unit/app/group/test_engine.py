@@ -112,6 +112,26 @@ async def test_a_leadership_whose_barrier_finds_no_room_does_not_end_the_process
         assert engine.metadata.leading
 
 
+async def test_h4_a_leadership_begins_at_the_reserve_and_takes_all_but_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So reads and offsets go on where the disks of all brokers have filled up together."""
+    with opened(tmp_path) as engine:
+        monkeypatch.setattr(OsFiles, "free_bytes", lambda *_: 0)
+        engine.store.keep_free(1 << 20)
+        engine.store.background_work()
+        assert not engine.store.accepts_messages
+        assert engine.store.has_room_to_lead
+        engine.take(Leading(Epoch(1), Position(engine.store.end_position)))
+        assert engine.replica.log.epochs.last_epoch == 1
+        assert engine.metadata.leading
+        with pytest.raises(StoreFull):
+            append(engine.store)
+        before = engine.store.end_position
+        append(engine.store, "offsets", reserve=True)
+        assert engine.store.end_position > before
+
+
 async def test_a_replica_whose_segments_are_to_have_another_length_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Also if all replicas are given the same other one: who has the next file already rolls where others do not."""
     filled(tmp_path)

@@ -76,6 +76,27 @@ def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker
     assert holder.epoch_at(100) == 1
 
 
+def test_of_a_full_disk_of_an_earlier_releases_broker_it_is_not_known_whether_it_could_lead(
+    desk: Desk, broker: Broker
+) -> None:
+    """Such a one means both when it says that it has no space; what is said to an earlier controller is the same."""
+    for space, barrier in ((True, True), (False, True), (False, False)):
+        broker.ask(asking.heartbeat(desk.report(1, space=space, barrier=barrier)))
+        assert said_of_disk(desk) == (space, barrier)
+        request = asking.heartbeat(desk.report(1, space=space, barrier=barrier))
+        fields = encode_header(request.header)
+        assert fields["logherdSpace"] == ("true" if space else "false")
+        del fields["logherdBarrier"]
+        heartbeat(Frame(request.code, 1, ext=fields), desk.office, desk.now)
+        assert said_of_disk(desk) == (space, space)
+
+
+def said_of_disk(desk: Desk) -> tuple[bool, bool]:
+    seen = desk.office.last_seen(desk.group.replicas[0], KEY)
+    assert seen is not None
+    return seen.report.space, seen.report.barrier
+
+
 def test_a_lease_is_counted_from_when_its_heartbeat_came_and_not_from_when_the_quorum_answered(desk: Desk) -> None:
     desk.now += desk.terms.holder_ms
     request = asking.heartbeat(desk.report(1))

@@ -299,11 +299,11 @@ def test_why_nobody_can_be_elected(desk: Desk, http: HttpCaller) -> None:
     desk.now += 60_000
     desk.release(3)
     desk.office.hear(desk.report(1), desk.now)
-    desk.beat(2, space=False)
+    desk.beat(2, space=False, barrier=False)
     sentence = why(http)
     assert sentence == (
         "Nobody can be elected without loss: broker 1 let its lease run out, and may begin again when it has resigned "
-        "or restarted; broker 2: its disk is at its reserve; broker 3 has exited."
+        "or restarted; broker 2: its disk is full; broker 3 has exited."
     )
 
 

@@ -59,8 +59,8 @@ def test_of_the_doubted_it_is_said_what_keeps_each_of_them_from_leading() -> Non
         desk.register(broker, life=2, trusted=False)
     desk.release(3, life=2)
     desk.beat(1, end=point(1, 9))
-    desk.beat(2, end=point(1, 5), space=False)
+    desk.beat(2, end=point(1, 5), space=False, barrier=False)
     assert desk.decide() == []
     told = said(desk)
-    assert told.endswith("broker 2: its disk is at its reserve; broker 3 has exited.")
+    assert told.endswith("broker 2: its disk is full; broker 3 has exited.")
     assert "broker 1:" not in told
