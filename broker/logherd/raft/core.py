@@ -169,7 +169,7 @@ class RaftCore:
             case ImageKept():
                 self._on_image(event.image)
             case DiskFull():
-                self._ground.disk.full, self._ground.disk.short = event.full, event.short
+                self._ground.disk.fill(full=event.full, short=event.short, now=self._ground.clock.now)
             case StoreBroken():
                 self._ground.disk.broken = event.broken
                 if event.broken and isinstance(self._role, Leader):

@@ -33,6 +33,9 @@ __all__ = ["Clockwork", "Exchange", "Ground", "Progress", "Turn", "TurnTo"]
 _EARLY = 5
 """So many election time-outs after the start of a member that was silent, the others have started too, or do not."""
 _ALWAYS = 1 << 62
+_RELIEFS_MAX = 6
+_CALM_MS = 3_600_000
+"""After this time without giving leadership away for want of space a member does so as soon as at first."""
 
 
 class TurnTo(Enum):
@@ -109,11 +112,36 @@ class _Tokens:
 
 @dataclass(slots=True)
 class _Disk:
-    """`full`: no records can be taken. `short`: none of clients. `broken`: the store does not work."""
+    """`full`: no records can be taken. `short`: none of clients, since `short_since`. `broken`: the store does not
+    work. `reliefs`: how often this member has given leadership away while it was short, the last time at
+    `relieved_at`."""
 
     full: bool = False
     short: bool = False
     broken: bool = False
+    short_since: int = 0
+    reliefs: int = 0
+    relieved_at: int = 0
+
+    def fill(self, *, full: bool, short: bool, now: int) -> None:
+        """How much room there is from now on."""
+        if short and not self.short:
+            self.short_since = now
+        self.full, self.short = full, short
+
+    def relieved(self, now: int) -> None:
+        """Leadership was given to who has space."""
+        self.reliefs, self.relieved_at = self._lately(now) + 1, now
+
+    def wants_relief(self, first_ms: int, now: int) -> bool:
+        """Whether a leader should give leadership to who has space: at once if it can take no records at all, else when
+        that has been so for a while, and for twice as long after each time. Members whose space comes and goes in turn
+        would otherwise pass leadership around for ever; those that share a disk do not all look at once."""
+        patience = first_ms << min(self._lately(now), _RELIEFS_MAX)
+        return self.full or (self.short and now - self.short_since >= patience)
+
+    def _lately(self, now: int) -> int:
+        return self.reliefs if now - self.relieved_at < _CALM_MS else 0
 
 
 def _begin(options: RaftOptions, hard: HardState, now: int, silent_since: int | None) -> Clockwork:

@@ -17,11 +17,13 @@ __all__ = ["Handover"]
 
 @dataclass(slots=True)
 class _Order:
-    """Leadership is being handed to `target` until `deadline`; `sent` once it was told to stand."""
+    """Leadership is being handed to `target` until `deadline`; `sent` once it was told to stand. `relief`: for want of
+    space."""
 
     target: ReplicaId
     deadline: int
     request: int | None
+    relief: bool = False
     sent: bool = False
 
 
@@ -100,27 +102,31 @@ class Handover:
 
     def close(self) -> None:
         """The leadership ends, which is what was asked for if the order had been given."""
-        order = self._order
+        order, ground = self._order, self._ground
+        if order is not None and order.relief and order.sent:
+            ground.disk.relieved(ground.clock.now)
         if order is not None and order.request is not None:
             end = self._ground.log.end
             self._ground.out.answers.append(Decided(order.request, end) if order.sent else Unknown(order.request))
         self._order = None
 
-    def _hand_to(self, target: ReplicaId, request: int | None) -> None:
-        self._order = _Order(target, self._ground.clock.now + self._ground.options.election_ms, request)
+    def _hand_to(self, target: ReplicaId, request: int | None, *, relief: bool = False) -> None:
+        self._order = _Order(target, self._ground.clock.now + self._ground.options.election_ms, request, relief)
         self.advance()
 
     def _hand_to_better(self) -> None:
-        """A preferred member that has everything and space leads; instead of a leader without space anybody does."""
+        """A preferred member that has everything and space leads; instead of a leader without space anybody does, once
+        that has lasted."""
         ground, rank = self._ground, self._ground.options.rank
-        own = len(ground.options.preferred) + 1 if ground.short else rank(ground.identity)
+        relief = ground.disk.wants_relief(2 * ground.options.election_ms, ground.clock.now)
+        own = len(ground.options.preferred) + 1 if relief else rank(ground.identity)
         better = [
             peer
             for peer in ground.members.current.voters
             if rank(peer) < own and not self._busy(peer) and not self._short(peer) and self._ship.caught_up(peer)
         ]
         if better:
-            self._hand_to(min(better, key=rank), None)
+            self._hand_to(min(better, key=rank), None, relief=relief)
 
     def _best(self) -> ReplicaId | None:
         """The other voter that answers, has space and holds most, then the most preferred one, then the first named. At

@@ -46,6 +46,25 @@ def test_where_all_disks_are_full_writes_are_refused_and_the_leadership_stays() 
     assert leader.core.closed(ring.now) is Closed.NO_SPACE
 
 
+@pytest.mark.parametrize("dies", range(3))
+def test_where_all_disks_are_full_another_leads_after_the_leaders_death_and_takes_offsets(dies: int) -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    for node in ring.nodes.values():
+        node.feed(Health(space=False))
+    ring.run(500)
+    for node in others(ring, leader)[:dies]:
+        ring.restart(node)
+        node.feed(Health(space=False))
+    ring.kill(leader)
+    again = ring.until_served(8_000)
+    assert again is not leader
+    assert again.core.closed(ring.now) is Closed.NO_SPACE
+    end = again.append(b"an offset, for which the reserve is kept")
+    ring.run(500)
+    assert again.committed >= end
+
+
 def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
     ring = VotingRing()
     leader = ring.until_served()
@@ -56,6 +75,33 @@ def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
     assert ring.leader in others
     assert ring.leader is not None
     assert ring.leader.core.closed(ring.now) is None
+
+
+def test_members_whose_space_comes_and_goes_do_not_pass_leadership_around_for_ever() -> None:
+    """Each time that somebody leads, its disk is full for 4 s, and the other ones' have space."""
+    ring = VotingRing()
+    first = ring.until_served()
+    changed: list[int] = []
+    for half in range(60):
+        leader = ring.until_served()
+        for node in ring.nodes.values():
+            node.feed(Health(space=node is not leader or half % 2 == 1))
+        ring.run(4_000)
+        if ring.leader is not leader:
+            changed.append(half)
+    assert 1 <= len(changed) <= len(ring.nodes), (first.id, changed)
+
+
+def test_a_leader_short_of_space_for_a_moment_leads_on() -> None:
+    """Members that share a disk do not look at it at the same moment."""
+    ring = VotingRing()
+    leader = ring.until_served()
+    for _ in range(5):
+        leader.feed(Health(space=False))
+        ring.run(1_500)
+        leader.feed(Health())
+        ring.run(100)
+    assert ring.leader is leader
 
 
 def test_a_change_that_waits_for_a_new_voter_keeps_no_leader_without_space() -> None:
