@@ -206,6 +206,25 @@ def _full_follower(r: Round) -> None:
     apply(meanwhile, _Full(r.bench.disks[r.follower], r.follower))
 
 
+def _full_everywhere(r: Round) -> None:
+    """Disks of one size fill up together, and then the leader dies: another one leads, so that the backlog can be read
+    and offsets are kept, and only messages are refused."""
+    node = r.group.brokers[r.leader]
+
+    def meanwhile() -> None:
+        before = r.load.count(Outcome.FAILED)
+        prove_within(30, "sends are refused", lambda: r.load.count(Outcome.FAILED) > before)
+        node.kill()
+        try:
+            r.operator.promote_another(r.leader)
+            r.group.leader(among=r.followers, seconds=60)
+        finally:
+            node.start()
+        r.hold(1.0, 3.0)
+
+    apply(meanwhile, *(_Full(r.bench.disks[name], name) for name in BROKERS))
+
+
 DISK_SHAPES: Mapping[str, Shape] = {
     "power cut of the leader": _power_of_leader,
     "power cut of a follower": _power_of_follower,
@@ -216,4 +235,5 @@ DISK_SHAPES: Mapping[str, Shape] = {
     "disk of a follower is an older copy": _older_copy,
     "disk of the leader is full": _full_leader,
     "disk of a follower is full": _full_follower,
+    "all disks are full, and the leader dies": _full_everywhere,
 }

@@ -17,7 +17,7 @@ PROMOTING = (
     "wipe leader", "power cut of the leader", "disk of the leader fails", "disk of the leader is stuck",
     "cut leader from followers", "cut leader from everybody, packets dropped",
     "cut leader from everybody, packets refused", "leader with a minority of controllers", "leader hears nobody",
-    "nobody hears the leader", "leader sleeps and wakes up alone",
+    "nobody hears the leader", "leader sleeps and wakes up alone", "all disks are full, and the leader dies",
 )  # fmt: skip
 """Faults that end only when another broker leads."""
 _NEEDS_ANOTHER: Mapping[str, str] = dict.fromkeys(PROMOTING, _NOBODY_ELSE)
