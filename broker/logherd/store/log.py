@@ -1,6 +1,7 @@
 """The commit log's owner side: where the next record goes, what waits to be written, and where a position lies.
 
-Nothing here blocks except the creation of a segment (about 1 ms per GiB), an eighth of a segment before it is needed.
+Nothing here blocks except the creation of a segment (about 1 ms per GiB), an eighth of a segment or more before it is
+needed.
 """
 
 from bisect import bisect_right
@@ -19,7 +20,7 @@ from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull, StoreS
 from logherd.store.extract import Extractor
 from logherd.store.files import Buffer, Files
 from logherd.store.follow import QueuePlan, note_record
-from logherd.store.options import LogOptions, RetentionOptions
+from logherd.store.options import SEGMENT_PARTS, LogOptions, RetentionOptions
 from logherd.store.raw import newest_bytes, trim_parts, whole_records
 from logherd.store.retention import delete_segments, expired_segments
 from logherd.store.segment import Segment
@@ -28,7 +29,6 @@ from logherd.store.writer import Cut, LogWriter, WriteBatch
 __all__ = ["CommitLog", "Extent"]
 
 _MIB = 1 << 20
-_AHEAD_DIVISOR = 8
 _FIRST_RECORDS_BYTES = 64 << 10
 """More than a leader appends before it serves: the barrier of its epoch, and the topics and groups of a new group."""
 _start = attrgetter("start")
@@ -115,8 +115,10 @@ class CommitLog:
     def has_room(self) -> bool:
         """Whether there is a further segment, or space for one, or no need of one whatever another replica appends
         next. Not earlier, for what is left then is what a full disk has for metadata."""
-        longest = min(self._options.foreign_record_bytes_max, max(self._ahead_bytes, self.record_bytes_limit))
-        return not self.is_tight or self.active.end - self.end_position > longest + BLANK_SIZE_MIN
+        if not self.is_tight:
+            return True
+        longest = self._options.foreign_bytes(self.active.size)
+        return self.active.end - self.end_position > longest + BLANK_SIZE_MIN
 
     @property
     def is_tight(self) -> bool:
@@ -145,7 +147,7 @@ class CommitLog:
         if self.upcoming is None and end > self.active.end - self._ahead_bytes:
             self._create_upcoming(reserve=reserve)
         if self.upcoming is None:
-            kept = 0 if reserve else self._metadata_bytes
+            kept = 0 if reserve else self._kept_bytes
             if end > self.active.end - kept:
                 needed = self._options.segment_bytes + (0 if reserve else self._options.reserve_bytes)
                 raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
@@ -163,7 +165,7 @@ class CommitLog:
         if largest > options.record_bytes_limit:
             raise RecordTooLarge(f"a record takes {largest} bytes, the limit is {options.record_bytes_limit}")
         left = self.active.end - self.end_position - BLANK_SIZE_MIN
-        if self.upcoming is None and size > left - self._metadata_bytes:
+        if self.upcoming is None and size > left - self._kept_bytes:
             self._create_upcoming(reserve=False)
             self._set_limit()
             if self.upcoming is None:
@@ -178,7 +180,8 @@ class CommitLog:
 
     @property
     def _ahead_bytes(self) -> int:
-        return self.active.size // _AHEAD_DIVISOR
+        """How much of the segment is left when the next one is made: not less than what messages leave if it cannot."""
+        return max(self.active.size // SEGMENT_PARTS, self._kept_bytes)
 
     def _set_limit(self) -> None:
         ahead = self._ahead_bytes if self.upcoming is None else 0
@@ -441,16 +444,15 @@ class CommitLog:
             self.refuse(reserve=False)
         except (StoreFull, StoreStopped) as error:
             return str(error)
-        left = self.active.end - self.end_position - self._metadata_bytes
+        left = self.active.end - self.end_position - self._kept_bytes
         if self.upcoming is not None or left > self._options.record_bytes_limit:
             return ""
         needed = self._options.reserve_bytes + self._options.segment_bytes
         return self._said_full(needed) if self._writer.free_bytes < needed else ""
 
     @property
-    def _metadata_bytes(self) -> int:
-        """What clients' messages leave of the last segment."""
-        return min(self._options.metadata_bytes, self.active.size // _AHEAD_DIVISOR)
+    def _kept_bytes(self) -> int:
+        return self._options.kept_bytes(self.active.size)
 
     def _said_full(self, needed: int) -> str:
         free = self._writer.free_bytes / _MIB

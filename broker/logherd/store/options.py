@@ -5,9 +5,11 @@ from typing import Literal
 
 from logherd.kit.errors import ensure
 
-__all__ = ["FOLLOWER_CACHED_BYTES", "DerivedOptions", "LogOptions", "RetentionOptions", "StoreOptions"]
+__all__ = ["FOLLOWER_CACHED_BYTES", "SEGMENT_PARTS", "DerivedOptions", "LogOptions", "RetentionOptions", "StoreOptions"]
 
 _MIB = 1 << 20
+SEGMENT_PARTS = 8
+"""The next segment is made when no more than one of so many parts of a segment is left, or earlier."""
 FOLLOWER_CACHED_BYTES = 256 * _MIB
 
 
@@ -33,12 +35,11 @@ class LogOptions:
     """Newest part of a follower's log that stays in the system's file cache. None: as the system sees fit."""
     reserve_bytes: int = 512 * _MIB
     """Free space below which clients' messages are refused, so that derived files and metadata go on."""
-    metadata_bytes: int = 24 * _MIB
-    """Room at the end of the last segment that only metadata may use when no further segment can be created. A group
-    uses what of it lies before the last `foreign_record_bytes_max`."""
+    metadata_bytes: int = 8 * _MIB
+    """Room near the end of the last segment that only metadata may use when no further segment can be created; of a
+    small segment an eighth. See `kept_bytes`."""
     foreign_record_bytes_max: int = 16 * _MIB
-    """No record that another replica appended is longer, as it travels in one frame. Where more than so much is left of
-    a segment, none of them can need a further one; of a smaller segment it is what the own settings say."""
+    """No record that another replica appended is longer, as it travels in one frame. See `foreign_bytes`."""
 
     def __post_init__(self) -> None:
         ensure(self.segment_bytes >= 4096, "a segment has at least 4096 bytes", self.segment_bytes)
@@ -47,6 +48,16 @@ class LogOptions:
     def record_bytes_limit(self) -> int:
         """A record must leave room for others: at most half a segment."""
         return min(self.record_bytes_max, self.segment_bytes // 2)
+
+    def foreign_bytes(self, segment_bytes: int) -> int:
+        """Where more than so much is left of a segment of this length, no record that another replica appended can need
+        a further one; of a small segment it is what the own settings say."""
+        return min(self.foreign_record_bytes_max, max(segment_bytes // SEGMENT_PARTS, self.record_bytes_limit))
+
+    def kept_bytes(self, segment_bytes: int) -> int:
+        """What clients' messages leave of the last segment, if it is of this length. Followers on full disks take
+        nothing in the last `foreign_bytes` of it, so what a group has for metadata lies before those."""
+        return self.foreign_bytes(segment_bytes) + min(self.metadata_bytes, segment_bytes // SEGMENT_PARTS)
 
     @property
     def window_bytes(self) -> int:

@@ -405,9 +405,29 @@ def test_h4_a_follower_whose_disk_is_as_full_as_its_leaders_takes_what_that_stil
     assert SEGMENT - 700 < follower.end < SEGMENT - 300, "whatever comes next may need a further segment"
 
 
-def open_tight() -> ReplicaStore:
+@pytest.mark.parametrize(
+    ("foreign", "record"), [(128, 264), (1024, 264), (8192, 264), (8192, 2000), (8192, 8192)],
+    ids=["1GiB", "128MiB", "64MiB", "16MiB", "8MiB"],
+)  # fmt: skip
+def test_h4_a_group_on_full_disks_has_room_for_metadata_whatever_the_length_of_its_segments(
+    foreign: int, record: int
+) -> None:
+    """What may come from another replica, and what a message may take, as parts of a segment of that length."""
+    leader, follower = (open_tight(foreign, record, metadata=512) for _ in range(2))
+    with pytest.raises(StoreFull):
+        fill(leader, *[1] * 100, size=30)
+    clients_end = leader.end
+    assert clients_end > SEGMENT // 4, "clients have room, too"
+    while not follower.full:
+        append_metadata(leader)
+        while follower.end < leader.end and not follower.full:
+            follower.write(leader.read(follower.end, 200), follower.end)
+    assert 512 <= follower.end - clients_end < 1024
+
+
+def open_tight(foreign: int = 500, record: int = 500, *, metadata: int = 1 << 20) -> ReplicaStore:
     """A log whose disk has no room for a second segment."""
-    sizes = {"foreign_record_bytes_max": 500, "record_bytes_max": 500}
+    sizes = {"foreign_record_bytes_max": foreign, "record_bytes_max": record, "metadata_bytes": metadata}
     options = replace(small_options(log=sizes, derived={"interval_ms": 0}), replicated=True)
     disk = SimDisk(capacity=2 * SEGMENT)
     return ReplicaStore(MessageStore.open(ROOT, options, disk, clock=SimClock()), [])

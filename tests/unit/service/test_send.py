@@ -482,7 +482,8 @@ def test_nothing_of_a_wrong_batch_is_stored(rig: Rig, body: bytes, properties: s
 
 
 def test_nothing_of_a_batch_is_stored_when_the_store_is_full_before_its_end(tmp_path: Path) -> None:
-    log = LogOptions(segment_bytes=1 << 16, zero_ahead_bytes=0, reserve_bytes=0, metadata_bytes=1024)
+    sizes = {"segment_bytes": 72 << 10, "record_bytes_max": 4096, "metadata_bytes": 1024}
+    log = LogOptions(**sizes, zero_ahead_bytes=0, reserve_bytes=0)
     rig = Rig(tmp_path, store=StoreOptions(store_host=HOST, log=log))
     body = batch(*((0, b"x" * 2000, "") for _ in range(8)))
     rig.store._writer.free_bytes = 0  # no further segment
