@@ -51,7 +51,7 @@ class OfficeOptions:
     """How long the preferred broker must have been in sync before it is given the leadership; 0: never by itself."""
     relieve_after_ms: int = 10_000
     """How long a master must have had no space before it hands over to who has (H4): retention may be about to delete,
-    and brokers that share a disk do not all look at once."""
+    and brokers that share a disk do not all look at once. Twice as long each time; see Phases."""
     bootstrap_ms: int = 0
     """After this time a new group with empty logs is founded by fewer brokers than configured; 0: never."""
     retry_ms: int = 100

@@ -126,7 +126,7 @@ class DiskFull:
     """The reserve of the disk is touched (or free again): no records, but votes and heartbeats go on.
 
     `short`: where the owner appends, clients' records are refused already and others are taken. Such a leader hands
-    over to who has space, and such a follower stands after all who have (H4).
+    over to who has space once that has lasted, and such a follower stands after all who have (H4).
     """
 
     full: bool
