@@ -200,6 +200,12 @@ class Office:
         seen = self._seen.get((key, replica.broker_id))
         return seen if seen is not None and seen.report.registration == replica.registration else None
 
+    def hears_nobody(self, since: int) -> bool:
+        """Whether there are processes of brokers that should report, and none has since then. Looks at all of them."""
+        if any(seen.at >= since for seen in self._seen.values()):
+            return False
+        return any(each.registration and not each.exited for group in self.machine for each in group.replicas)
+
     def over_at(self, group: Group) -> int:
         """When nobody holds a lease in this group any more."""
         return self._leases.over_at(group.key, group.tenure)

@@ -11,6 +11,7 @@ from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.reports import Report
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
+from logherd.controller.silence import Silence, successor
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
@@ -60,6 +61,7 @@ class Controller(Process):
         self.terms = self.world.terms_of(f"{self.name}.{self.life}")
         self.machine, self.position, self.since_image = Machine(), NOWHERE, 0
         self.machine.apply(Tune(values={LEASE_WAIT: self.world.terms.waiter_ms}))  # as of offices before the first
+        self._silence = Silence()
         self._verdicts: dict[Position, Verdict] = {}
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._flushing, self._wanted = False, 0
@@ -91,11 +93,19 @@ class Controller(Process):
         leader = self.core.leader
         return str(leader) if leader is not None and leader != self.identity else ""
 
-    def hand_over(self) -> None:
+    def hand_over(self, target: ReplicaId | None = None) -> None:
         """Another controller shall lead."""
         self._requests += 1
         self._waiting[self._requests] = (None, lambda verdict: None)
-        self.feed(Transfer(self._requests))
+        self.feed(Transfer(self._requests, target))
+
+    def _mind_silence(self, office: Office) -> None:
+        """As the board and the member do."""
+        turn = self._silence.gives_way(office, self.now_ms())
+        target = None if turn is None else successor(self.core.ground.members.current.voters, self.identity, turn)
+        if target is not None:
+            self.marks.hit("unreached")
+            self.hand_over(target)
 
     def _load(self) -> None:
         image = self.store.image()
@@ -111,6 +121,8 @@ class Controller(Process):
             for command in self.office.decide(self.now_ms()):
                 self.world.observer.on_proposed(self, command)
                 self._append(command, lambda verdict: None)
+            if self.office is not None:  # with one voter a decision may be applied at once
+                self._mind_silence(self.office)
         self.soon(TICK_US, self._tick)
 
     # ---- what brokers ask for ----------------------------------------------------------------------------------
@@ -201,6 +213,7 @@ class Controller(Process):
             self.world.observer.on_leader(self, event.term)
         if event.role is Role.LEADER and event.ready:
             self.office = Office(self.machine, self.terms, OPTIONS, self.now_ms())
+            self._silence.begin(self.now_ms())
             self.world.note(self.name, f"leads term {event.term}")
             self.world.observer.on_office(self, event.term)
         elif event.role is not Role.LEADER:

@@ -83,6 +83,7 @@ MARKS = {
     "blackout": "R18: all controllers were down at once",
     "controller-full": "R18: a controllers' leader had a full disk",
     "two-offices": "R1: two controllers held themselves for the leader",
+    "unreached": "R19: a controllers' leader gave way, because no broker reached it",
     "tuned": "options of the controllers were changed",
     "tune-refused": "a wrong option was refused",
     "rules-changed": "R6: the minimum of a group was changed",

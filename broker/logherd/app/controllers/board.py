@@ -19,6 +19,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions, epochs_above
+from logherd.controller.silence import Silence
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
@@ -78,6 +79,8 @@ class Quorum(Protocol):
 
     def hand_over_to(self, identity: str | None, then: Told) -> None: ...
 
+    def give_way(self, turn: int) -> None: ...
+
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None: ...
 
     def rebuild(self, order: RecoverQuorum, then: Told) -> None: ...
@@ -115,6 +118,7 @@ class Board:
         self.counts = Counts()
         self.quorum: Quorum | None = None
         self.office: Office | None = None
+        self._silence = Silence()
         self._waiters: list[_Waiter] = []
         self._confirming: _Confirming = []
         self._confirm_due = 0.0
@@ -134,7 +138,9 @@ class Board:
         if event.role is Role.LEADER and event.ready:
             self.counts.leaderships += 1
             options = replace(self.options, epochs_above=epochs_above(recoveries))
-            self.office = Office(self._machine(), self._terms, options, boot_ms())
+            now = boot_ms()
+            self.office = Office(self._machine(), self._terms, options, now)
+            self._silence.begin(now)
         elif event.role is not Role.LEADER:
             self.office = None
             waiters, self._waiters = self._waiters, []
@@ -160,6 +166,9 @@ class Board:
         for command in office.decide(now):
             self._propose(office, command, _nothing_more)
         self._settle(lambda waiter: self._found(waiter) if now >= waiter.deadline else None)
+        turn = self._silence.gives_way(office, now)
+        if turn is not None and self.quorum is not None:
+            self.quorum.give_way(turn)
 
     # ---- steps --------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from logherd.app.data_dir import make_data_dir
 from logherd.app.quorum.node import NodeFailed, NodeOptions, RaftNode
 from logherd.app.quorum.outcomes import Outcome, ReadOutcome, Rejected
 from logherd.app.quorum.rest import leave_word, take_word
+from logherd.controller.silence import successor
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import LogHerdError
 from logherd.peers.founding import Found, Founding, Lost, Step
@@ -183,6 +184,14 @@ class Member:
             then(Rejected(Refusal.NOT_READY, None))
         else:
             self.node.transfer(None if identity is None else ReplicaId(identity), then)
+
+    def give_way(self, turn: int) -> None:
+        """Have another voter lead, because no broker is heard here; see `Silence`."""
+        node = self.node
+        target = None if node is None else successor(node.core.ground.members.current.voters, self.identity, turn)
+        if node is not None and target is not None:
+            _log.warning("no broker reaches this controller, another one shall lead", target=target)
+            node.transfer(target, lambda _outcome: None)
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None:
         """Work towards these members."""

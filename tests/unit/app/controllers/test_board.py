@@ -15,6 +15,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.reports import Granted, Withheld
 from logherd.controller.settings import OfficeOptions
+from logherd.controller.silence import PATIENCE_MS
 from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal as Refused
 from logherd.controller.verdicts import Verdict
@@ -43,9 +44,13 @@ class Quorum:
         self.reads: list[Callable[[ReadOutcome], None]] = []
         self.proposals: list[Callable[[Outcome[Verdict]], None]] = []
         self.orders: list[tuple[object, Callable[[Outcome[Any]], None]]] = []
+        self.given_way: list[int] = []
 
     def hand_over_to(self, identity: str | None, then: Callable[[Outcome[Any]], None]) -> None:
         self.orders.append((identity, then))
+
+    def give_way(self, turn: int) -> None:
+        self.given_way.append(turn)
 
     def resettle(
         self, voters: tuple[str, ...], learners: tuple[str, ...], then: Callable[[Outcome[Any]], None]
@@ -364,6 +369,22 @@ def test_a_read_that_is_refused_is_answered_as_refused() -> None:
     for then, outcome in zip(rig.quorum.reads, (Rejected(Refusal.BUSY, None), ReadAt(Position(0))), strict=True):
         then(outcome)
     assert rig.answers == ["a BUSY", "read"]
+
+
+def test_a_leader_whom_no_broker_reaches_has_another_one_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    desk, clock = led(rig), [boot_ms()]
+    monkeypatch.setattr("logherd.app.controllers.board.boot_ms", lambda: clock[0])
+    rig.lead()
+    assert rig.board.office is not None
+    rig.board.office.hear(desk.report(1), clock[0] + PATIENCE_MS - 1)
+    for wait in (PATIENCE_MS, PATIENCE_MS - 1):
+        clock[0] += wait
+        rig.board.tick()
+        assert rig.quorum.given_way == [], "it has heard one a moment ago"
+    clock[0] += 1
+    rig.board.tick()
+    assert rig.quorum.given_way == [0]
 
 
 async def test_no_lease_is_granted_while_an_election_that_somebody_asked_for_is_decided() -> None:

@@ -163,6 +163,7 @@ async def test_before_the_founding_everything_is_refused_at_once(tmp_path: Path)
         member.resettle(("c-0.1",), (), told.append)
         member.rebuild(RecoverQuorum(0, 1, Epoch(2), ()), told.append)
         assert told == [Rejected(Refusal.NOT_READY, None)] * 5
+        member.give_way(0)
         await member.hand_over(0)
 
 
@@ -263,6 +264,24 @@ async def test_leadership_goes_to_the_member_that_is_named_or_to_any_other(tmp_p
         await eventually(lambda: target.leads)
         assert isinstance(await outcome_of(lambda then: target.member.hand_over_to(None, then)), Applied)
         await eventually(lambda: not target.leads)
+
+
+async def test_who_gives_way_has_the_next_one_lead_and_the_one_after_it_at_another_turn(tmp_path: Path) -> None:
+    async with quorum_of(tmp_path, *NAMES) as quorum:
+        for turn in (0, 1):
+            leader = await quorum.leader()
+            place = next(name for name, life in quorum.lives.items() if life is leader)
+            target = quorum.lives[NAMES[(NAMES.index(place) + 1 + turn) % len(NAMES)]]
+            leader.member.give_way(turn)
+            await eventually(lambda target=target: target.leads)  # type: ignore[misc]
+            await eventually(lambda leader=leader: not leader.leads)  # type: ignore[misc]
+
+
+async def test_who_is_alone_gives_way_to_nobody(tmp_path: Path) -> None:
+    async with quorum_of(tmp_path, "c-0") as quorum:
+        life = await quorum.leader()
+        life.member.give_way(0)
+        assert life.leads
 
 
 async def test_an_order_to_give_up_lost_voters_is_judged_by_the_quorum_that_runs(tmp_path: Path) -> None:
