@@ -9,7 +9,9 @@ then on nothing that was forgotten can do harm:
 - A candidate that still holds the forgotten vote lacks the record, so nobody of that majority votes for it.
 - A forgotten acknowledgement was for something below the record.
 
-The only voter of a group is not asked to wait: nobody else could help it. Source: raft-log rule 5.10.
+The only voter of a group has nobody who could help it. But what was lost may have named others: so it waits for them
+for some election time-outs, and whoever leads or asks for its vote meanwhile shows that it is not the only one.
+Source: raft-log rule 5.10.
 """
 
 from collections.abc import Collection

@@ -36,6 +36,8 @@ _ALWAYS = 1 << 62
 _RELIEFS_MAX = 6
 _CALM_MS = 3_600_000
 """After this time without giving leadership away for want of space a member does so as soon as at first."""
+_LONELY = 5
+"""After so many election time-outs others, if there were any, have elected somebody or asked for a vote."""
 
 
 class TurnTo(Enum):
@@ -74,6 +76,10 @@ class Clockwork:
     """Whose shortest election time-out is shorter than this member's, and how long it is."""
     owed_ms: int = 0
     """The longest of the shortest time-outs by which lives before this one may have been counted on."""
+    began_at: int = 0
+    """When this life did."""
+    asked: bool = False
+    """Whether somebody has asked for this member's vote."""
 
 
 class Exchange(NamedTuple):
@@ -176,7 +182,7 @@ class Ground:
         self.jitter = Jitter(seed)
         self.out = Outbox()
         self.clock = _begin(options, hard, now, silent_since)
-        self.clock.owed_ms = max(owed_ms, options.election_ms)
+        self.clock.owed_ms, self.clock.began_at = max(owed_ms, options.election_ms), now
         self.durable = DurableEnd(log.end)
         self.disk = _Disk()
         self.members = read_members(log)
@@ -261,8 +267,16 @@ class Ground:
     @property
     def doubtful(self) -> bool:
         """Whether something promised may have been forgotten, so that this member joins without a vote (doubt.py)."""
-        current = self.members.current
-        return self.hard.doubtful and (current.voters != (self.identity,) or current.joint)
+        return self.hard.doubtful and not self._alone
+
+    @property
+    def _alone(self) -> bool:
+        """Whether this is the only voter, so that nobody could help it. Its log alone does not say so: what damage has
+        taken from that may have named others. They would have been heard since, as leader or as candidate."""
+        current, clock = self.members.current, self.clock
+        if current.voters != (self.identity,) or current.joint or clock.asked or clock.leader_heard_at is not None:
+            return False
+        return clock.now - clock.began_at >= _LONELY * self.options.election_ms
 
     def promise(self, term: Epoch, vote: ReplicaId | None) -> int:
         """Write the hard state; gives the token after which it may be relied on."""

@@ -18,6 +18,7 @@ def answer_pre_vote(ground: Ground, envelope: Envelope, request: VoteRequest) ->
 
     A refusal carries the own term, so that a candidate left behind learns of it.
     """
+    ground.clock.asked = True
     granted = envelope.epoch > ground.term and request.last >= ground.last
     granted = granted and not ground.quarantined and not ground.doubtful
     ground.send(envelope.sender, VoteAnswer(granted, pre=True), term=envelope.epoch if granted else ground.term)
@@ -29,6 +30,7 @@ def answer_vote(ground: Ground, envelope: Envelope, request: VoteRequest) -> boo
     The voter's own configuration is not asked: it may be older than the candidate's. The vote leaves once durable.
     Source: Raft paper 5.2, 5.4.1.
     """
+    ground.clock.asked = True
     free = ground.hard.vote in (None, envelope.sender)
     owes = ground.doubtful or (ground.quarantined and not request.transfer)
     if not free or owes or request.last < ground.last:

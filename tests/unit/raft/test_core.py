@@ -284,14 +284,48 @@ def doubtful_core(*voters: ReplicaId) -> tuple[RaftCore, MemoryLog]:
     return RaftCore(log, RaftOptions(), hard=HARD, seed=1, now=0), log
 
 
-def test_the_only_voter_is_not_asked_to_wait_for_others_and_keeps_that_in_its_first_promise() -> None:
-    core, log = doubtful_core(A)
-    for now in range(0, 3_000, 100):
+def tick(core: RaftCore, since: int, until: int) -> None:
+    for now in range(since, until, 100):
         out = core.step(Tick(), now)
         if out.flush is not None:
             core.step(Flushed(out.flush), now)
+
+
+def test_the_only_voter_waits_for_others_for_a_while_and_keeps_in_its_first_promise_that_there_were_none() -> None:
+    core, log = doubtful_core(A)
+    tick(core, 0, 5_000)
+    assert core.role is Role.FOLLOWER
+    tick(core, 5_000, 8_000)
     assert core.role is Role.LEADER
     assert log.hard_state() == HardState(CLUSTER, A, Epoch(1), A)
+
+
+@pytest.mark.parametrize("silent_since", [None, -60_000])
+def test_the_only_voter_waits_from_its_start_on_for_others_may_start_with_it(silent_since: int | None) -> None:
+    log = MemoryLog()
+    found_group(log, replace(HARD, term=Epoch(3), doubtful=True), (A,))
+    options = RaftOptions(first_election_ms=50)
+    core = RaftCore(log, options, hard=HARD, seed=1, now=0, silent_since=silent_since)
+    tick(core, 0, 5_000)
+    assert core.role is Role.FOLLOWER
+
+
+def test_the_only_voter_follows_who_was_named_in_what_its_log_has_lost_and_counts_for_nothing() -> None:
+    core, _ = doubtful_core(A)
+    tick(core, 0, 4_000)
+    out = core.step(mail(Heartbeat(1, Position(0)), term=1), 4_000)
+    assert [type(each.body) for each in (*out.messages, *out.held)] == [Doubtful]
+    tick(core, 4_100, 30_000)
+    assert (core.role, core.ground.doubtful) == (Role.FOLLOWER, True)
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_the_only_voter_is_not_the_only_one_if_somebody_asks_for_its_vote(*, pre: bool) -> None:
+    core, _ = doubtful_core(A)
+    asked = core.step(mail(VoteRequest(Point(Epoch(1), Position(99)), pre=pre), term=2), 1_000)
+    assert [each.body for each in (*asked.messages, *asked.held)] == [VoteAnswer(granted=False, pre=pre)]
+    tick(core, 1_100, 30_000)
+    assert core.role is Role.FOLLOWER
 
 
 def test_a_doubtful_member_neither_stands_nor_votes_nor_takes_over() -> None:
