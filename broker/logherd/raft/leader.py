@@ -220,7 +220,8 @@ class Leader:
     def _hear_doubt(self, sender: ReplicaId, number: int) -> None:
         """A member's disk was damaged: append the record that will end its doubt."""
         ground = self._ground
-        ready = self._ready and ground.notable  # It asks again, when there may be room.
+        # It asks again, when there may be room. Who was told to stand must keep the longest log.
+        ready = self._ready and ground.notable and not self._handover.running
         if sender in ground.members.current.members and self._doubts.hear(sender, number, ready=ready):
             end = ground.append(Kind.NOOP, b"")
             self._proposals.add(end, 0, None)
@@ -373,7 +374,7 @@ class Leader:
     def _restate(self) -> None:
         """Where the owner drops old records, the present members stand in a young one, too."""
         ground = self._ground
-        quiet = self._ready and not ground.full and not self.changing
+        quiet = self._ready and not ground.full and not self.changing and not self._handover.running
         due = ground.options.owner_appends and ground.clock.now - self._restated_at >= ground.options.restate_ms
         if due and quiet and ground.members.since < ground.log.end:
             self._name(ground.members.current)

@@ -8,6 +8,7 @@ from logherd.model.names import Epoch, Position
 from logherd.raft import leader as leader_module
 from logherd.raft.core import RaftCore, found_group
 from logherd.raft.inputs import (
+    Appended,
     ChangeMembers,
     DiskFull,
     Flushed,
@@ -297,6 +298,40 @@ def test_no_change_begins_while_leadership_is_handed_over() -> None:
     assert led.step(ChangeMembers(5, Goal((A, B, D)))).answers == (Refused(5, Refusal.RUNNING, A),)
 
 
+def told_to_stand(led: Led) -> bool:
+    return TimeoutNow in [type(each.body) for each in led.sent]
+
+
+def test_who_was_told_to_stand_has_the_longest_log_though_somebody_doubts_meanwhile() -> None:
+    """A record behind the back of B would make it lose: A has more then, and C may have it, too, and has no vote."""
+    led = Led()
+    led.get_ready()
+    led.step(Transfer(1, B))
+    assert told_to_stand(led)
+    end = led.log.end
+    led.hear(Doubtful(7, led.alive(C)), C)
+    assert led.log.end == end
+    led.now += OPTIONS.election_ms
+    led.hear(led.alive(B))
+    led.step(Tick())
+    led.hear(Doubtful(7, led.alive(C)), C)
+    assert led.log.end > end, "it did not stand, and C has waited long enough"
+
+
+def test_who_was_told_to_stand_has_the_longest_log_though_members_are_due_to_be_named_again() -> None:
+    led = Led(options=replace(OPTIONS, owner_appends=True, restate_ms=100))
+    led.log.append(Kind.NOOP, Epoch(1), b"")
+    led.step(Appended())
+    led.flush()
+    led.hear(led.acked())
+    led.step(Transfer(1, B))
+    assert told_to_stand(led)
+    end = led.log.end
+    led.now += 200
+    led.step(Tick())
+    assert led.log.end == end
+
+
 def test_leadership_is_handed_to_nobody_who_doubts_and_the_lease_stays() -> None:
     """It would not stand, and there would be no lease for the rest of the term."""
     led = Led(options=replace(OPTIONS, lease_reads=True))
@@ -307,7 +342,7 @@ def test_leadership_is_handed_to_nobody_who_doubts_and_the_lease_stays() -> None
     for answer in (led.acked(), led.alive()):
         led.hear(answer)
     assert led.step(Transfer(4, C)).answers == (Refused(4, Refusal.INVALID, A),)
-    assert TimeoutNow not in [type(each.body) for each in led.sent]
+    assert not told_to_stand(led)
     assert led.leading.leased(led.now)
 
 
