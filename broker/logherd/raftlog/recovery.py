@@ -30,8 +30,9 @@ from logherd.raftlog.writer import LogFiles, clear, image_directory, log_directo
 from logherd.replication.log import Image
 from logherd.store.errors import ReplicaDamaged, StoreVersionError
 from logherd.store.files import Files
-from logherd.store.format_file import FORMAT, FormatState
+from logherd.store.format_file import FORMAT, FORMAT_BYTES_MAX, FormatState
 from logherd.store.journal import Journal
+from logherd.store.readable import read_or_empty, read_unless_lost
 from logherd.store.recovery_rows import choose
 from logherd.store.slots import SlotPair
 from logherd.store.whole_file import replace_file
@@ -57,9 +58,10 @@ class Recovered:
     rows: tuple[str, ...]
     cut_bytes: int = 0
     doubtful: bool = False
-    """Whole records lie behind the tear, within one window: a torn write, or damage to the last flushed records. Or one
-    slot of the promises is not whole: a torn write, or damage to the newest promise. The disk alone cannot tell; such a
-    member joins without a vote (raft/doubt.py). Kept in the promises until a leader has filled it again."""
+    """Whole records lie behind the tear, within one window, or the disk does not give what lies there: a torn write, or
+    damage to the last flushed records. Or one slot of the promises is not whole: a torn write, or damage to the newest
+    promise. The disk alone cannot tell; such a member joins without a vote (raft/doubt.py). Kept in the promises until
+    a leader has filled it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ class _Opening:
             raise ReplicaDamaged(path, offset, f"{row.label}: {row.reason}")
         fresh = max(end, kept.loose)
         doubtful = last > fresh and whole_records_in(journal.read(fresh + 1, last - fresh - 1), fresh + 1)
+        # What the disk does not give may have been anything, also what was acknowledged last.
+        doubtful |= journal.lacks(fresh, limit)
         return _Tail(row.label, end, seal, last, limit, doubtful)
 
     def _judge_images(self) -> tuple[str, tuple[Image, bytes] | None]:
@@ -192,7 +196,7 @@ class _Opening:
     def _read_image(self, path: str) -> tuple[Image, bytes] | None:
         file = self._files.open(path)
         try:
-            return decode_image(file.read(0, file.size()), path)
+            return decode_image(read_unless_lost(file, 0, file.size()) or b"", path)
         finally:
             file.close()
 
@@ -257,16 +261,13 @@ def _make_directories(files: Files, root: str) -> None:
 
 def _read_format(files: Files, root: str) -> tuple[FormatState, _FormatFile | None]:
     path = f"{root}/{_FORMAT_NAME}"
-    size = files.size(path)
-    if size is None:
+    data = read_or_empty(files, path, FORMAT_BYTES_MAX)
+    if data is None:
         return FormatState.ABSENT, None
-    file = files.open(path)
     try:
-        found = msgspec.json.decode(file.read(0, size), type=_FormatFile)
+        found = msgspec.json.decode(data, type=_FormatFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return FormatState.GARBAGE, None
-    finally:
-        file.close()
     if found.product != _PRODUCT:
         return FormatState.GARBAGE, None
     return (FormatState.KNOWN if found.format == FORMAT else FormatState.UNKNOWN), found

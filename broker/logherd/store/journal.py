@@ -1,7 +1,8 @@
 """A run of bytes by position, kept in segment files of one length; what the bytes mean is not known here.
 
 Files are `DIRECTORY/<20-digit start>`, allocated as zeros before anything is written into them. Bytes that were never
-written, and those of files that are not there, read as zeros. A record may span segments.
+written, and those of files that are not there, read as zeros; so do those that the disk does not give, of which `lacks`
+tells. A record may span segments.
 """
 
 import errno
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from logherd.kit.errors import ensure
 from logherd.store.errors import ReplicaDamaged, StoreFull
 from logherd.store.files import Buffer, Files
+from logherd.store.readable import read_or_zeros, read_unless_lost, write_over
 from logherd.store.segment import Segment, segment_start
 from logherd.store.writer import NO_DESCRIPTOR
 
@@ -72,9 +74,17 @@ class Journal:
             inside = start % self.segment_bytes
             take = min(size, self.segment_bytes - inside)
             segment = self._segments.get(start - inside)
-            parts.append((segment.file.read(inside, take) if segment else b"").ljust(take, b"\0"))
+            parts.append(read_or_zeros(segment.file, inside, take) if segment else bytes(take))
             start, size = start + take, size - take
         return b"".join(parts)
+
+    def lacks(self, start: int, end: int) -> bool:
+        """Whether the disk does not give all that the files hold of [start, end)."""
+        for segment in self._segments.values():
+            first, last = max(start, segment.start), min(end, segment.end)
+            if first < last and read_unless_lost(segment.file, first - segment.start, last - first) is None:
+                return True
+        return False
 
     def written_end(self, position: int) -> int:
         """The position behind the last byte that is not zero, `position` if all from there on are."""
@@ -83,7 +93,7 @@ class Journal:
             if segment.end <= end:
                 continue
             for first, last in segment.file.written_ranges(max(position - segment.start, 0)):
-                used = len(segment.file.read(first, last - first).rstrip(b"\0"))
+                used = len(read_or_zeros(segment.file, first, last - first).rstrip(b"\0"))
                 if used:
                     end = max(end, segment.start + first + used)
         return end
@@ -112,11 +122,11 @@ class Journal:
         self._unflushed[segment] = None
 
     def zero(self, start: int, end: int) -> None:
-        """Write zeros over what files there are from `start` to `end`."""
+        """Write zeros over what files there are from `start` to `end`, also over what the disk does not give."""
         for segment in self._segments.values():
             first, last = max(start, segment.start), min(end, segment.end)
             for at in range(first, last, _ZERO_STEP):
-                segment.file.write(at - segment.start, (bytes(min(_ZERO_STEP, last - at)),))
+                write_over(segment.file, at - segment.start, bytes(min(_ZERO_STEP, last - at)))
                 self._unflushed[segment] = None
 
     def flush(self) -> None:
