@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from logherd.store.files import Files
 from logherd.store.options import StoreOptions
+from logherd.store.readable import read_or_empty
 from logherd.store.segment import segment_name, segment_start
-from logherd.store.whole_file import read_file, replace_file
+from logherd.store.whole_file import replace_file
 
 __all__ = [
     "FORMAT", "FORMAT_BYTES_MAX", "FormatFile", "FormatState", "decode_format", "format_path", "newest_segment_size",
@@ -98,7 +99,7 @@ def write_format(files: Files, root: str, value: FormatFile) -> None:
 def newest_segment_size(files: Files, root: str) -> int | None:
     """The length of the newest file of this store's log, in bytes; None without one, or without the format file. A file
     whose making a crash has interrupted is passed over. Raises: OSError."""
-    _, found = decode_format(read_file(files, format_path(root), FORMAT_BYTES_MAX))
+    _, found = decode_format(read_or_empty(files, format_path(root), FORMAT_BYTES_MAX))
     known = found.segment_bytes if found is not None else ()
     starts = sorted(start for name in files.list(f"{root}/commitlog") if (start := segment_start(name)) is not None)
     sizes = (files.size(f"{root}/commitlog/{segment_name(start)}") for start in reversed(starts))

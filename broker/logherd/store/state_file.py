@@ -10,6 +10,7 @@ import msgspec
 
 from logherd.kit.errors import LogHerdError
 from logherd.store.files import Files
+from logherd.store.readable import is_unreadable
 from logherd.store.whole_file import read_file
 
 __all__ = ["StateFileError", "read_state"]
@@ -27,7 +28,12 @@ def read_state(files: Files, path: str, kind: type[_ContentT], *, known: int) ->
 
     `kind` forbids unknown fields. At most 64 MiB are read. Raises: StateFileError, OSError.
     """
-    data = read_file(files, path, _BYTES_MAX)
+    try:
+        data = read_file(files, path, _BYTES_MAX)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        raise StateFileError(f"{path} cannot be read: {error.strerror}") from error
     if data is None:
         return None
     try:
