@@ -83,15 +83,16 @@ class Uncommitted:
     def forget_below(self, deleted: Mapping[str, int], *, replicated: bool) -> list[str]:
         """See MessageStore.forget_deleted. A replica's queues go, and others of their names may come."""
         table, found = self._derived.table, dict[str, None]()
-        for queue in list(table):
-            position = deleted.get(queue.topic)
-            if position is not None and queue.max_offset and table.ends_below(queue, position):
+        for topic, position in deleted.items():
+            for queue in table.of_topic(topic):
+                if not queue.max_offset or not table.ends_below(queue, position):
+                    continue
                 if replicated:
                     table.take_out(queue)
                     self._derived.remove_queues([queue])
                 else:
                     self._derived.empty(queue)
-                found[queue.topic] = None
+                found[topic] = None
         if replicated:
             self._bury_below(deleted)
         return list(found)

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from logherd.store import MessageStore
+from logherd.store.queues import QueueTable
 from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, open_store, settle, small_options
 
 UNITS = f"{ROOT}/consumequeue/T"
@@ -91,3 +92,17 @@ def test_queues_go_only_once_what_tells_of_their_deletion_is_flushed(*, replicat
         store.background_work()
     again = opened(disk.crash(Random(seed), power=True), replicated=replicated)
     assert again.find_queue("T", 0) is not None or again.end_position == end
+
+
+@pytest.mark.parametrize("replicated", [False, True], ids=["alone", "replica"])
+def test_a_deletion_looks_at_no_queue_of_another_topic(monkeypatch: pytest.MonkeyPatch, *, replicated: bool) -> None:
+    """A follower hears of each while it serves, and there may be very many queues."""
+    store = opened(SimDisk(), replicated=replicated)
+    for topic in ("T", "other"):
+        append(store, topic, body=b"kept")
+    append(store, "deletions")
+    flush(store)
+    with monkeypatch.context() as patch:
+        patch.delattr(QueueTable, "__iter__")
+        assert store.forget_deleted({"T": store.end_position, "unknown": store.end_position}) == ["T"]
+    assert (bodies(store), bodies(store, "other")) == ([], [b"kept"])
