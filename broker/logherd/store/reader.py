@@ -1,5 +1,6 @@
 """Reading committed messages: by queue offset, by position, by time, by key."""
 
+import errno
 from collections.abc import Iterable
 from itertools import islice
 from struct import Struct
@@ -14,6 +15,7 @@ from logherd.store.queues import QueueTable
 from logherd.store.read import ReadResult, ReadStatus
 from logherd.store.readable import LatelyRead, Unreadable
 from logherd.store.scan import find_record
+from logherd.store.writer import NO_DESCRIPTOR
 
 __all__ = ["INDEX_ENTRIES_MAX", "QueueReader"]
 
@@ -32,6 +34,7 @@ which the loop would read and compare with a checksum for whoever names its plac
 INDEX_ENTRIES_MAX = 200_000
 """Most entries of the key index that one query looks at: some tenths of a second, in which nothing else is done."""
 
+_NOT_NOW = (*NO_DESCRIPTOR, errno.ENOMEM)
 _I32 = Struct(">i")
 _I64 = Struct(">q")
 _PLACE = Struct(">i4xqq")
@@ -256,7 +259,16 @@ class QueueReader:
 
     def first_timestamp(self, start: int) -> int | None:
         """Store timestamp of the first record that is as it was written in the segment that begins at `start`, where a
-        committed record is known to begin; None if a damaged part is too long to look behind it."""
+        committed record is known to begin; None if a damaged part is too long to look behind it, or if there is no
+        descriptor or memory now to look at all. Raises: OSError from the disk."""
+        try:
+            return self._first_timestamp(start)
+        except OSError as error:
+            if error.errno not in _NOT_NOW:
+                raise
+            return None
+
+    def _first_timestamp(self, start: int) -> int | None:
         stored, segment = self.proven_timestamp(start), self._log.segment_of(start)
         if stored is None and segment is not None and segment.is_mappable:
             found = find_record(

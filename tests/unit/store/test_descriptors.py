@@ -220,6 +220,30 @@ def test_retention_looks_at_queues_and_shortens_them_once_there_is_a_descriptor(
     assert not first.exists()
 
 
+@pytest.mark.parametrize(
+    "lack", [("open", errno.EMFILE), ("open", errno.ENFILE), ("mmap", errno.EMFILE), ("mmap", errno.ENOMEM)]
+)
+def test_retention_looks_at_segments_once_there_is_a_descriptor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lack: tuple[str, int]
+) -> None:
+    """The loop looks every two seconds, and whatever is raised there ends the broker."""
+    made = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
+    while made.end_position < 3 * 8192:
+        append(made, at=1000)
+        flush(made)
+    made.close()
+    again = MessageStore.open(tmp_path, small_options(retention={"age_ms": 1}), OsFiles(), clock=SimClock())
+
+    def lacking(*_: object, **__: object) -> int:
+        raise OSError(lack[1], os.strerror(lack[1]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((os, "open") if lack[0] == "open" else (mmap, "mmap")), lacking)
+        assert not again.apply_retention(1 << 40, 1 << 62)
+    assert again.apply_retention(1 << 40, 1 << 62)
+    again.close()
+
+
 def test_a_store_without_a_descriptor_is_closed_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = MessageStore.open(tmp_path, small_options(), OsFiles(), clock=SimClock())
     append(made)
