@@ -47,7 +47,7 @@ class MemoryLog:
             self.ends.setdefault((topic, queue_id), end)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        return self.ends.get((topic, queue_id), 0)
+        return self.bounds(queue_id)[1] if topic == METADATA_TOPIC else self.ends.get((topic, queue_id), 0)
 
     def committed_end(self, queue_id: int) -> int:
         queue = self.entries[queue_id]

@@ -1,5 +1,6 @@
 """Metadata over a real store: restart, bounded start and bounded disk (proof 6)."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
@@ -16,7 +17,7 @@ from logherd.store.options import LogOptions, StoreOptions
 from logherd.store.store import MessageStore
 from unit.service.client_fakes import FakeClock
 from unit.service.rig import HOST
-from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, settle, small_options
+from unit.store.helpers import ROOT, SimClock, SimDisk, append, bodies, flush, none_left, settle, small_options
 
 OPTIONS = StoreOptions(store_host=HOST, log=LogOptions(segment_bytes=4 << 20, zero_ahead_bytes=0, reserve_bytes=0))
 
@@ -367,3 +368,29 @@ def test_commits_over_ten_thousand_topics_start_within_five_seconds_on_bounded_d
     assert kept < 32 << 20
     elapsed, _ = started(tmp_path, 10_000)
     assert elapsed < 5, (elapsed, written, kept)
+
+
+def test_a_snapshot_behind_retention_needs_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written at the end of a pass of the loop, where whatever is raised ends the broker."""
+    store = MessageStore.open(tmp_path, small_options(retention={"bytes_max": 1}), OsFiles(), clock=SimClock())
+    metadata = Metadata.open(StoreLog(store, SimClock(), host=HOST), SimClock())
+    for number in range(60):
+        metadata.topics.put(TopicConfig("rare", number + 1, number + 1))
+        end_pass(store, metadata)
+    metadata.request_snapshot()
+    while metadata.pinned_position < 8192:
+        end_pass(store, metadata)
+    settle(store)
+    assert store.apply_retention(0, metadata.pinned_position)
+    append(store)
+    number = store.queue(METADATA_TOPIC, 1).next_offset
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        append(store, body=bytes(1500))
+        metadata.request_snapshot()
+        while metadata.unfinished or store.queue(METADATA_TOPIC, 1).next_offset == number:
+            metadata.end_pass()
+    flush(store)
+    assert metadata.pinned_position > 8192
+    assert store.queue(METADATA_TOPIC, 1).next_offset > number + 2
+    store.close()

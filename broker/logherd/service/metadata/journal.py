@@ -47,7 +47,7 @@ class MetadataLog(Protocol):
         """
 
     def bounds(self, queue_id: int) -> tuple[int, int]:
-        """(first kept, next to be appended) queue offset."""
+        """(first kept, next to be appended) queue offset. May read a file. Raises: StoreDamaged, OSError."""
 
     def queue_ends(self, topic: str) -> Sequence[int]:
         """[queue id, the queue offset that its next message would get, ...] of all queues that had one."""
@@ -58,7 +58,7 @@ class MetadataLog(Protocol):
         messages of one, nothing else says which number the next one has."""
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """The queue offset that the next message to this queue of any topic would get."""
+        """The queue offset that the next message to this queue of any topic would get. Reads nothing."""
 
     def committed_end(self, queue_id: int) -> int:
         """The queue offset after the last committed record. Costs nothing, so that every commit may ask."""

@@ -21,7 +21,7 @@ from logherd.service.metadata.changes import (
     encode,
 )
 from logherd.service.metadata.errors import MetadataDamagedError
-from logherd.service.metadata.journal import CHANGES, SNAPSHOTS, Entry, MetadataLog
+from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, SNAPSHOTS, Entry, MetadataLog
 
 __all__ = ["Snapshot", "SnapshotReader", "SnapshotWriter", "find_snapshot"]
 
@@ -69,13 +69,13 @@ class SnapshotWriter:
         Raises: MetadataRefusedError when the log takes nothing; the same record is tried again by the next step.
         """
         if self._begin < 0:
-            change_offset = self._log.bounds(CHANGES)[1]
+            change_offset = self._log.queue_end(METADATA_TOPIC, CHANGES)  # whose `bounds` may read a file
             self._begin = self._append(encode(SnapshotBegin(self._number, change_offset)))[0]
             self._change_offset = change_offset
             return None
         body = self._unwritten or self._encode_part()
         if body is None:
-            end_offset = self._log.bounds(SNAPSHOTS)[1]
+            end_offset = self._log.queue_end(METADATA_TOPIC, SNAPSHOTS)
             _, end = self._append(encode(SnapshotEnd(self._number, self._parts, self._digest.hexdigest())))
             return Snapshot(self._number, self._change_offset, self._begin, end, self._size, end_offset)
         self._unwritten = body
