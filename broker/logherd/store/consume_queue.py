@@ -101,14 +101,20 @@ class QueueLog:
 
     @property
     def min_offset(self) -> int:
-        """The lowest offset whose record is in the log; equals max_offset when none is left."""
+        """The lowest offset whose record is in the log; equals max_offset when none is left. It is looked up after a
+        retention, also in files. Raises: StoreDamaged, OSError then."""
         if self._min_position != self._table.min_position:
             self._min_offset = self._table.lowest_offset(self, self._min_offset)
             self._min_position = self._table.min_position
         return self._min_offset
 
+    @property
+    def known_min_offset(self) -> int:
+        """`min_offset` as it was looked up last, which may be too low since. Reads nothing."""
+        return self._min_offset
+
     def __repr__(self) -> str:
-        return f"QueueLog({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+        return f"QueueLog({self.topic!r}, {self.queue_id}, {self._min_offset}..{self.max_offset})"
 
     def tail_units(self, offset: int, count: int) -> bytearray:
         """A copy of units from `offset` >= tail_start on; fewer than `count` at the committed end."""

@@ -1,7 +1,8 @@
 """Pulls: every row of the sheet's status and error tables, filters, limits, and long polling."""
 
 import tracemalloc
-from errno import EIO
+from dataclasses import replace
+from errno import EIO, EMFILE
 from pathlib import Path
 from sys import getrefcount, getsizeof
 
@@ -15,11 +16,13 @@ from logherd.service.metadata import MetadataOptions
 from logherd.service.ports import PARKED, Reply, ReplyAfter
 from logherd.service.pull import PullOptions
 from logherd.service.pull.filters import parse_tags
-from logherd.store import MessageStore, StoreDamaged
+from logherd.store import DerivedOptions, MessageStore, RetentionOptions, StoreDamaged
+from logherd.store.queue_files import UnitReader
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.frame import Frame
 from unit.service.client_fakes import FakeSession
-from unit.service.rig import CLUSTER, Rig, decode_all, frame_of, short_header
+from unit.service.rig import CLUSTER, STORE, Rig, decode_all, frame_of, short_header
+from unit.store.helpers import settle
 
 PULL, LITE_PULL = 11, 361
 COMMIT, SUSPEND, SUBSCRIPTION, CLASS_FILTER = 1, 2, 4, 8
@@ -634,6 +637,43 @@ def test_what_cannot_be_read_for_one_who_waits_is_met_by_its_next_pull(
     rig.end_pass()
     assert ends(told(session)) == (19, 0, 0, 1)
     assert pulled(rig, 0).code == 1
+
+
+@pytest.mark.parametrize("error", [StoreDamaged("consumequeue/orders/0", 7, "units cannot be read", "."),
+                                   OSError(EMFILE, "no descriptor")])  # fmt: skip
+@pytest.mark.parametrize("ends_by", ["a message", "the time", "the client"])
+def test_where_retention_left_a_queue_no_readable_beginning_who_waits_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, ends_by: str
+) -> None:
+    """Where a queue begins is looked up in its files. Nobody may be told of what is raised there: it would end the
+    broker."""
+    log = replace(STORE.log, segment_bytes=1 << 16, record_bytes_max=1 << 13)
+    retention, derived = (
+        RetentionOptions(age_ms=None, bytes_max=1),
+        DerivedOptions(interval_ms=0, index_write_entries=1),
+    )
+    rig = Rig(tmp_path, store=replace(STORE, log=log, derived=derived, retention=retention))
+    rig.metadata.topics.put(TopicConfig("orders", 4, 4))
+    while rig.store.committed_position < 3 << 16:
+        send(rig, body=bytes(4000))
+    settle(rig.store)
+    end = rig.store.queue("orders", 0).max_offset
+    session = parked(rig, end)
+    assert rig.store.apply_retention(0, rig.store.committed_position)
+
+    def unreadable(*_: object, **__: object) -> bytes:
+        raise error
+
+    monkeypatch.setattr(UnitReader, "read_units", unreadable)
+    if ends_by == "a message":
+        send(rig)
+    elif ends_by == "the time":
+        rig.clock.advance(15_000)
+        rig.pull.tick()
+    else:
+        rig.pull.session_closed(session)
+    code, at, low, _ = ends(told(session))
+    assert (code, at, low) == (19, end, 0)
 
 
 def test_all_who_wait_for_a_queue_are_woken(rig: Rig) -> None:

@@ -284,7 +284,8 @@ class PullHandler:
 
     def _look_again(self, waiter: Waiter) -> Reply:
         queue = waiter.queue
-        ext = pull_ends(waiter.offset, queue.min_offset, queue.max_offset)
+        # Whoever lets a pull go cannot be told of what a look into the queue's files may raise.
+        ext = pull_ends(waiter.offset, queue.known_min_offset, queue.max_offset)
         header = waiter.request.header
         advanced = isinstance(header, PullMessageHeader) and waiter.offset != header.queue_offset
         if advanced:
