@@ -481,7 +481,8 @@ def test_a_store_exported_in_place_is_rocketmqs_and_is_adopted_again(written):
 
 def test_a_replica_that_was_exported_in_place_is_none_any_more(written):
     """What RocketMQ appends in the epoch of the log's end nothing could tell from what the group has there."""
-    ours = ("replica.json", "replica.json.spare", "roles.json", "roles.json.spare", "unflushed.json", "damage.json")
+    replicas = ("replica.json", "replica.json.spare", "roles.json", "roles.json.spare", "roster.json")
+    ours = (*replicas, "unflushed.json", "damage.json")
     for name in ours:
         (written / name).write_bytes(b"{}")
     export_rocketmq(written, written.parent / "out", {}, clock=SimClock())

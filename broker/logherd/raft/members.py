@@ -168,8 +168,12 @@ class MembersLog:
         A configuration that leaves it out may be cut again, and until it is committed this member's longer log may be
         the only one that can be elected. Source: Raft dissertation 4.2.2.
         """
+        return any(known.is_voter(peer) for known in self.open(commit))
+
+    def open(self, commit: Position) -> list[Configuration]:
+        """Every configuration that may still hold, given what is known to be committed."""
         last_committed = self.committed_since(commit)
-        return any(known.is_voter(peer) for since, known in self._known if since >= last_committed)
+        return [known for since, known in self._known if since >= last_committed]
 
     def forget(self, below: Position) -> None:
         """Nobody will ask again what held below this committed place."""

@@ -28,6 +28,7 @@ __all__ = ["ExportReport", "export_files"]
 _JAVA_FIELDS_SIZE = 40
 _REPLICAS = (
     "unflushed.json", "unflushed.json.spare", "roles.json", "roles.json.spare", "replica.json", "replica.json.spare",
+    "roster.json",
 )  # fmt: skip
 _OURS = ("queues", "queues.new", "abort", "damage.json", *_REPLICAS)
 _BLANK_UNIT = UNIT.pack(0, 0x7FFFFFFF, 0)

@@ -131,3 +131,11 @@ def test_a_member_left_out_may_lead_until_that_is_committed() -> None:
     log.add(Position(10), Configuration(NAMES[:2]))
     assert log.counts(NAMES[2], Position(9))
     assert not log.counts(NAMES[2], Position(10))
+
+
+def test_of_configurations_those_are_open_that_may_still_hold() -> None:
+    log = MembersLog(Configuration(NAMES[:3]), Position(0))
+    log.add(Position(10), Configuration(NAMES[:2]))
+    log.add(Position(20), Configuration(NAMES[:1]))
+    for commit, sizes in ((9, [3, 2, 1]), (10, [2, 1]), (19, [2, 1]), (20, [1]), (99, [1])):
+        assert [len(each.voters) for each in log.open(Position(commit))] == sizes

@@ -27,7 +27,7 @@ __all__ = ["LogContradicted", "MustAcceptBare", "MustStartAgain", "begin_anew", 
 
 _log = Log("logherd.group")
 
-_KEPT = ("replica.json", "replica.json.spare", "roles.json", "roles.json.spare", "lock", "lost+found")
+_KEPT = ("replica.json", "replica.json.spare", "roles.json", "roles.json.spare", "roster.json", "lock", "lost+found")
 """The last is the file system's, where the directory is all of a volume; only root may move it."""
 
 

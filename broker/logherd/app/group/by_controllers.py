@@ -8,6 +8,7 @@ from logherd.app.group.about import About, encode_about
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.endpoint import Endpoint
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
+from logherd.app.group.roster import Roster
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.controller.commands import AlterSyncSet
@@ -17,7 +18,7 @@ from logherd.group.core import GroupCore
 from logherd.group.inputs import Heard, Noticed, Registered, SetAnswered
 from logherd.group.leader import Leader
 from logherd.group.output import Ask, Event
-from logherd.group.seat import Seat
+from logherd.group.seat import Seat, process_of
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
@@ -36,10 +37,12 @@ class ByControllers:
     """See Mode. The others are linked with once the controllers have given this process a number."""
 
     def __init__(
-        self, seat: Seat, options: ReplicationOptions, log: ReplicaStore, *, epoch: Epoch, keeper: LeaseKeeper
-    ) -> None:
+        self, seat: Seat, options: ReplicationOptions, log: ReplicaStore, *, epoch: Epoch, keeper: LeaseKeeper,
+        roster: Roster,
+    ) -> None:  # fmt: skip
         self.name: ModeName = "controller"
         self.seat = seat
+        self.roster = roster
         self._keeper = keeper
         self._host: Host | None = None
         self._endpoint = Endpoint()
@@ -144,7 +147,14 @@ class ByControllers:
         return Greeting(about=encode_about(About(mode=self.name, address=self.seat.address)))
 
     def heard(self, hello: Hello) -> None:
-        """The controllers tell everything."""
+        """The controllers tell everything; who is there is kept for the case that they lose it."""
+        process, host = process_of(hello.sender), self._host
+        if process is None or host is None:
+            return
+        try:
+            self.roster.meet(process.broker_id)
+        except Exception as error:  # the file could not be written: the process ends and says why
+            host.fail(error)
 
     def received(self, envelope: Envelope) -> None:
         """The machine needs no help."""

@@ -19,6 +19,7 @@ from logherd.app.group.first_table import FirstTable
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
+from logherd.app.group.roster import Roster
 from logherd.app.group.timing import group_options
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Assigned, Registered
@@ -130,6 +131,11 @@ class ByRoles:
     def leader(self) -> BrokerId | None:
         """See Mode."""
         return self.recorded.table.leader
+
+    @property
+    def roster(self) -> Roster | None:
+        """There is none: the table does not name who copies without being awaited, nor who led before."""
+        return None
 
     def found_at_leaders(self, epoch: Epoch) -> bool:
         """There is nobody to ask: that address is believed."""

@@ -19,6 +19,7 @@ from logherd.app.group.about import About, decode_about, encode_about
 from logherd.app.group.lately import Lately
 from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.roster import Roster
 from logherd.app.group.timing import voting_options
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
@@ -49,6 +50,7 @@ _log = Log("logherd.group")
 class _Noted:
     """What the machine was told last, and what it has said."""
 
+    roster: Roster
     committed: Lately = field(default_factory=Lately)
     wanted: MembersWanted | None = None
     patience: Patience = field(default_factory=lambda: Patience({}))
@@ -72,7 +74,7 @@ class ByVotes:
         self._identity = voter_of(seat.broker_id, seat.store_id)
         self._met: dict[BrokerId, tuple[ReplicaId, About]] = {}
         """The latest store of each other broker, and what it says of itself."""
-        self._noted = _Noted()
+        self._noted = _Noted(Roster(file.files, file.directory))
         self._names = tuple(map(str, options.raft.founders))
         if str(seat.broker_id) not in self._names:
             self._names = (*self._names, str(seat.broker_id))
@@ -147,6 +149,11 @@ class ByVotes:
         """See Mode."""
         leader = self.core.raft.leader if self.core is not None else None
         return _broker(leader) if leader is not None else None
+
+    @property
+    def roster(self) -> Roster:
+        """See Mode: the members."""
+        return self._noted.roster
 
     def found_at_leaders(self, epoch: Epoch) -> bool:
         """There is nobody to ask: that address is believed."""
@@ -230,6 +237,7 @@ class ByVotes:
             host.fail(error)
             return
         self.tick()
+        self._know(broker_id)  # it is not linked yet, and may become a member before the next tick
 
     def received(self, envelope: Envelope) -> None:
         """The machine needs no help."""
@@ -253,12 +261,25 @@ class ByVotes:
             self._host.step(patience)
         noted.committed.note(boot_ms(), core.commit)
         self._watch(core, boot_ms())
+        self._know()
         if not core.raft.ground.quarantined:
             self._file.wait_less(core.raft.ground.options.election_ms)
         wanted = self._members_wanted(core)
         if wanted != noted.wanted and wanted.voters:
             noted.wanted = wanted
             self._host.step(wanted)
+
+    def _know(self, *besides: BrokerId) -> None:
+        """Keep who belongs to the group, as far as the log here says, and who is linked and may come to."""
+        core, host = self.core, self._host
+        members = _members(core) if core is not None else None
+        if not members or host is None:
+            return
+        linked = {each for each in map(_broker, host.linked()) if each is not None}
+        try:
+            self.roster.follow({*members, *linked, *besides})
+        except Exception as error:  # the file could not be written: the process ends and says why
+            host.fail(error)
 
     def _watch(self, core: VotingCore, now: int) -> None:
         """Note what is told of the others and of a change: the machine itself counts in bytes only."""
@@ -335,6 +356,12 @@ class ByVotes:
         wanted, since = [int(name_of(each)) for each in self._noted.wanted.voters], self._noted.changing_at
         age_ms = max(0, now - since) if since is not None else 0
         return PendingView(members=sorted(wanted), why="members change one store for another", age_ms=age_ms)
+
+
+def _members(core: VotingCore) -> set[BrokerId]:
+    """The brokers of every configuration that may hold; none while this replica has not been told of any."""
+    found = [each.members for each in core.raft.ground.members.open(core.commit)]
+    return {number for members in found for each in members if (number := _broker(each)) is not None}
 
 
 def _broker(replica: ReplicaId) -> BrokerId | None:

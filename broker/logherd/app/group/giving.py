@@ -55,8 +55,14 @@ class Giving:
         elif piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._told:
             self._told = {(asked.broker, ask.end)}
             _log.info("gives what another replica lacks", broker=asked.broker, position=ask.start, to_position=ask.end)
-        given = Given(state=piece.state, end=piece.end, leads=machine.serving(boot_ms()) is not None)
+        roster = self._mode.roster
+        given = Given(
+            state=piece.state, end=piece.end, leads=machine.serving(boot_ms()) is not None,
+            knows=roster.brokers if roster is not None else None,
+        )  # fmt: skip
         if piece.state is PieceState.GONE:
             base = self._base()
             given = replace(given, start=base.position, epoch=base.epoch)
+        elif piece.state is PieceState.NOT_YET:
+            given = replace(given, log_end=store.end_position)
         return encode_piece(given), piece.data

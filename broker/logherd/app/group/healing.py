@@ -13,16 +13,18 @@ Two kinds of damage cannot be healed so, and make it another store, of which not
   anew.
 
 What others have deleted, because it was old, need not be mended, and maybe nobody has it any more: if all others are
-there, none holds it and none leads who could ship a log of its own, this log begins where theirs does.
+there (`muster.py` says who they are), none holds it and none leads who could ship a log of its own, this log begins
+where theirs does.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from logherd.app.group.beginning import set_aside
+from logherd.app.group.muster import Muster, may_hold
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
@@ -122,6 +124,8 @@ class Healer:
         self._try_open = try_open
         self._committed = 0
         self._stopped = False
+        self.muster = Muster(broker_id, None)
+        """Set before it runs, if more is known."""
         self.progress = Progress()
         self.found: Survey | None = None
         """What the latest survey saw."""
@@ -207,38 +211,50 @@ class Healer:
 
     async def _fetch(self, ask: PieceAsk) -> tuple[Source, Given, bytes] | None:
         """From whoever has it; waits for as long as nobody does. None: it is deleted, here too. Raises: _Superseded."""
-        told: dict[str, str] = {}
+        told: tuple[dict[str, str], bool] | None = None
         deleted_since = _now()
         while True:
             said: dict[str, str] = {}
-            answers: list[Given] = []
+            answers: dict[str, Given] = {}
             for source in tuple(self._sources):
-                try:
-                    given, data = await source.ask(Asked(cluster=self._asker[0], broker=self._asker[1], ask=ask))
-                except PeerError as error:
-                    said[source.name] = str(error)
-                    continue
-                if given.state is PieceState.WHOLE:
-                    self.progress.nobody_has = False
-                    self._sources.remove(source)
-                    self._sources.insert(0, source)
-                    return source, given, data
-                said[source.name] = str(given.state)
-                answers.append(given)
-                if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
-                    raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
+                fetched = await self._ask(source, ask, said, answers)
+                if fetched is not None:
+                    return fetched
             self.progress.doing, self.progress.said = "waiting", said
-            everybody = len(answers) == len(self._sources)
-            self.progress.nobody_has = everybody and _is_nowhere(answers)
-            if said != told:
-                _tell_vain(ask, said, nobody_has=self.progress.nobody_has)
-                told = said
-            begins = _deleted(answers, ask.start) if everybody else None
-            if begins is None:
+            nowhere, begins = _is_nowhere(answers.values(), ask.start), _deleted(answers.values(), ask.start)
+            everybody = (nowhere or begins is not None) and await self._have_all_answered(answers, ask)
+            self.progress.nobody_has = everybody and nowhere
+            if told != (said, self.progress.nobody_has):
+                told = said, self.progress.nobody_has
+                _tell_vain(ask, *told)
+            if begins is None or not everybody:
                 deleted_since = _now()
             elif _now() - deleted_since >= _DELETED_SECONDS and await asyncio.to_thread(self._begin_later, begins):
                 return None
             await asyncio.sleep(_ROUND_SECONDS)
+
+    async def _ask(
+        self, source: Source, ask: PieceAsk, said: dict[str, str], answers: dict[str, Given]
+    ) -> tuple[Source, Given, bytes] | None:
+        """What it has of that. None: nothing, and what it says instead is noted. Raises: _Superseded."""
+        try:
+            given, data = await source.ask(Asked(cluster=self._asker[0], broker=self._asker[1], ask=ask))
+        except PeerError as error:
+            said[source.name] = str(error)
+            return None
+        if given.state is PieceState.WHOLE:
+            self.progress.nobody_has = False
+            self._sources.remove(source)
+            self._sources.insert(0, source)
+            return source, given, data
+        said[source.name], answers[source.name] = str(given.state), given
+        if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
+            raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
+        return None
+
+    async def _have_all_answered(self, answers: dict[str, Given], ask: PieceAsk) -> bool:
+        """Whether nobody is away who may hold it: all places have answered, or all that are not empty."""
+        return len(answers) == len(self._sources) or await self.muster.complete(answers, ask.start)
 
     def _begin_later(self, begins: Given) -> bool:
         """Delete what another replica has deleted; whether that is possible here. Blocks."""
@@ -294,13 +310,13 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _tell_vain(ask: PieceAsk, said: dict[str, str], *, nobody_has: bool) -> None:
+def _tell_vain(ask: PieceAsk, said: dict[str, str], nobody_has: bool) -> None:
     if nobody_has:
         _log.error(
             "no broker of this group has what is damaged here: bring back what has it, or give it up; "
             'see "Damage that all have" in docs/stores.md',
             from_position=ask.start, to_position=ask.end,
-            said="; ".join(f"broker {name}: {each}" for name, each in said.items()),
+            said="; ".join(f"broker {name}: {each}" for name, each in said.items() if each in _ANSWERS),
         )  # fmt: skip
     else:
         _log.warning("nobody gives what is damaged here", position=ask.start, **said)
@@ -313,14 +329,15 @@ def _unkept(damage: Damage) -> str:
     )
 
 
-def _is_nowhere(answers: Sequence[Given]) -> bool:
-    """Whether nobody can give it later, either: it is damaged elsewhere, too, and nobody says that another log is
-    there, whose leader would have this one copied."""
+def _is_nowhere(answers: Collection[Given], position: int) -> bool:
+    """Whether nobody can give it later, either: it is damaged elsewhere, too, nobody says that another log is there,
+    whose leader would have this one copied, and nobody has it who only waits to hear that it is committed."""
     states = {each.state for each in answers}
-    return PieceState.DAMAGED in states and PieceState.DIFFERS not in states
+    waits = any(may_hold(each, position, unsaid=False) for each in answers)
+    return PieceState.DAMAGED in states and PieceState.DIFFERS not in states and not waits
 
 
-def _deleted(answers: Sequence[Given], position: int) -> Given | None:
+def _deleted(answers: Collection[Given], position: int) -> Given | None:
     """Who has deleted least of those that have deleted this position, if nobody has it, or another log."""
     if any(each.state not in (PieceState.GONE, PieceState.NOT_YET) for each in answers):
         return None

@@ -15,9 +15,12 @@ from logherd.app.admin_routes import Routes
 from logherd.app.binding import CannotListen, bind
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed
+from logherd.app.group.enrolled import ask_enrolled
 from logherd.app.group.giving import PIECE_BYTES
 from logherd.app.group.healing import Healer
-from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.muster import Muster
+from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
+from logherd.app.group.roster import read_roster
 from logherd.app.metrics.healing import read_healing
 from logherd.app.metrics.parts import read_build
 from logherd.app.metrics.text import scrape_of
@@ -28,7 +31,7 @@ from logherd.peers.options import LinkOptions
 from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece, serve_pieces
 from logherd.settings.options import BrokerOptions
 from logherd.store.damage_note import noted_damage
-from logherd.store.errors import StoreDamaged, StoreInUse
+from logherd.store.errors import StoreDamaged, StoreFull, StoreInUse
 from logherd.store.files import Lock
 from logherd.store.files_os import OsFiles
 from logherd.store.pieces import Kept, read_piece
@@ -149,6 +152,7 @@ class Healing:
             "this replica heals: it takes no part in its group until its log is whole",
             damage="; ".join(f"{each.path} at byte {each.offset}: {each.what}" for each in places),
         )
+        self._healer.muster = await asyncio.to_thread(self._muster)
         await self._healer.run()
         self._end(Healed(f"its log is whole again, {self._healer.progress.fetched_bytes} bytes were fetched"))
         await asyncio.Event().wait()
@@ -176,7 +180,21 @@ class Healing:
                 )
         except (StoreDamaged, OSError):
             return None
-        return encode_piece(Given(state=piece.state, end=piece.end)), piece.data
+        return encode_piece(Given(state=piece.state, end=piece.end, knows=self._healer.muster.known)), piece.data
+
+    def _muster(self) -> Muster:
+        """Who belongs to the group, as far as an earlier process knew. Blocks."""
+        options, replication = self._options, self._options.replication
+        roster = read_roster(OsFiles(), options.data_dir)
+        if replication.mode != "controller":
+            return Muster(options.broker_id, roster)
+        try:
+            epoch = self._identity().promise.epoch
+        except (ReplicaFileError, StoreFull):  # it may heal all the same
+            return Muster(options.broker_id, None)
+        return Muster(
+            options.broker_id, roster, enrolled=lambda: ask_enrolled(replication.controllers, self._group), epoch=epoch
+        )  # fmt: skip
 
     def _identity(self) -> ReplicaFile:
         options = self._options

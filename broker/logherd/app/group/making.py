@@ -7,6 +7,7 @@ from logherd.app.group.by_roles import ByRoles, first_roles
 from logherd.app.group.mode import Mode
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
+from logherd.app.group.roster import Roster
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.group.seat import Seat
 from logherd.kit.clock import Clock
@@ -46,7 +47,10 @@ def make_mode(
         return Made(ByVotes(seat, replication, noted, file), noted)
     log = ReplicaStore(store, found)
     if replication.static is None:
-        return Made(ByControllers(seat, replication, log, epoch=file.promise.epoch, keeper=keeper), log)
+        roster = Roster(file.files, file.directory)
+        roster.meet(seat.broker_id)
+        mode = ByControllers(seat, replication, log, epoch=file.promise.epoch, keeper=keeper, roster=roster)
+        return Made(mode, log)
     ensure(replication.mode == "static", "roles are for static mode", replication.mode)
     file.count_start(opened.clock.now_ms())
     first = first_roles(replication.static)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from logherd.aiokit.tasks import TaskGuard
+from logherd.app.group.roster import Roster
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Input
 from logherd.group.machine import GroupMachine
@@ -108,6 +109,10 @@ class Mode(Protocol):
     @property
     def leader(self) -> BrokerId | None:
         """Who leads, as far as is known here; asked of who does not lead itself."""
+
+    @property
+    def roster(self) -> Roster | None:
+        """Beyond whom no broker is known that could hold what is committed here; None if the mode cannot tell."""
 
     def found_at_leaders(self, epoch: Epoch) -> bool:
         """Whether clients find this replica, which leads in this epoch, at `replication.leaderAddress`."""

@@ -4,23 +4,24 @@ Each function is the inverse of what the desk does with the same request or answ
 sending, deadlines and finding the leader are the caller's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from logherd.controller.commands import AlterSyncSet, Register, Release
 from logherd.controller.reports import Granted, Report, RoleView, Withheld
-from logherd.controller.values import BrokerId, Registration
+from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.wire.bodies import decode_body, encode_body
-from logherd.wire.bodies.brokers import SyncStateSet
+from logherd.wire.bodies.brokers import ElectMasterAnswer, SyncStateSet
 from logherd.wire.bodies.insync import AlteringBody, AlteringMember
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header
-from logherd.wire.headers.controller import AlterSyncStateSetResponse
+from logherd.wire.headers.controller import AlterSyncStateSetResponse, ElectMasterHeader, MasterResponse
 from logherd.wire.headers.leases import (
     AlteringHeader,
     HeartbeatHeader,
@@ -32,8 +33,8 @@ from logherd.wire.headers.leases import (
 )
 
 __all__ = [
-    "Asking", "Joined", "Redirected", "Refused", "SetChanged", "altering", "heartbeat", "joined", "leased",
-    "registering", "released", "releasing", "set_changed",
+    "Asking", "Enrolled", "Joined", "Redirected", "Refused", "SetChanged", "altering", "enrolled", "enrolling",
+    "heartbeat", "joined", "leased", "registering", "released", "releasing", "set_changed",
 ]  # fmt: skip
 
 
@@ -75,6 +76,14 @@ class SetChanged:
 
     members: tuple[BrokerId, ...]
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """All brokers that have registered in a group and whom no operator has taken out, and the group's latest epoch."""
+
+    brokers: frozenset[int]
+    epoch: Epoch
 
 
 # ---- requests ------------------------------------------------------------------------------------------------------
@@ -132,6 +141,15 @@ def releasing(release: Release) -> Asking:
     return Asking(RequestCode.LEASE_RELEASE, header)
 
 
+def enrolling(group: GroupKey) -> Asking:
+    """1002 of nobody: who leads, and with that all who have registered. It changes nothing. The controller has its
+    quorum confirm that it leads; while nobody leads the group it waits for that, 2.5 s, and then tells the rest."""
+    header = ElectMasterHeader(
+        cluster_name=group.cluster, broker_name=group.name, broker_id=-1, designated=False
+    )  # fmt: skip
+    return Asking(RequestCode.CONTROLLER_ELECT_MASTER, header)
+
+
 # ---- answers -------------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +185,17 @@ def set_changed(answer: Frame) -> SetChanged | Redirected | Refused:
     version = decode_header(AlterSyncStateSetResponse, answer.ext).sync_state_set_epoch
     members = decode_body(SyncStateSet, answer.body).members
     return SetChanged(tuple(BrokerId(each) for each in members), version)
+
+
+def enrolled(answer: Frame, group: GroupKey) -> Enrolled | Redirected | Refused:
+    """The answer to 1002. Raises: HeaderError, BodyError."""
+    if answer.code == ResponseCode.CONTROLLER_NOT_LEADER or not answer.body:
+        return _declined(answer)
+    found, epoch = decode_body(ElectMasterAnswer, answer.body), decode_header(MasterResponse, answer.ext).master_epoch
+    of_group = (found.cluster, found.broker_name) == (group.cluster, group.name)
+    if not isinstance(found.addresses, Mapping) or epoch is None or not of_group:
+        return Refused(answer.code, "it does not say of this group who has registered")
+    return Enrolled(frozenset(found.addresses), Epoch(epoch))
 
 
 def released(answer: Frame) -> bool | Redirected | Refused:

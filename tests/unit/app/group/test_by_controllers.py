@@ -1,25 +1,35 @@
 """Controller mode in the shell: what the controllers answer, and who hears of it."""
 
 from logherd.app.clock import boot_ms
+from logherd.app.group.about import About
 from logherd.app.group.by_controllers import ByControllers
 from logherd.app.group.mode import Host
+from logherd.app.group.roster import Roster, read_roster
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.commands import Register
 from logherd.controller.reports import Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Heard, Input
+from logherd.group.seat import Process, replica_of
 from logherd.model.names import Epoch
 from logherd.service.controllers.asking import Joined
 from unit.app.group.stand import GROUP, Stand, options_of, seat_of
+from unit.store.helpers import ROOT
 
 QUESTION = Register(group=GROUP, broker_id=BrokerId(2), store_id="s", incarnation="i", address="b2:10911")
+
+
+def roster_of(stand: Stand) -> Roster:
+    return Roster(stand.disk, str(ROOT))
 
 
 def test_links_are_made_anew_with_another_number_and_not_because_the_same_one_is_said_again() -> None:
     """Whose controllers are slow has asked for its number several times before it hears it, and is linked by then."""
     stand, joined = Stand("controller"), list[str]()
     options = options_of("controller", controllers=["c:9878"])
-    mode = ByControllers(seat_of(stand.file), options, stand.log, epoch=Epoch(0), keeper=Unguarded())
+    mode = ByControllers(
+        seat_of(stand.file), options, stand.log, epoch=Epoch(0), keeper=Unguarded(), roster=roster_of(stand)
+    )
 
     def step(event: Input) -> None:
         mode.machine.step(event, boot_ms())
@@ -33,3 +43,16 @@ def test_links_are_made_anew_with_another_number_and_not_because_the_same_one_is
     step(Heard(Withheld(None, None), boot_ms() + 1))  # they do not know it, and give the same number again
     mode._answered(QUESTION, Joined(Registration(8), 2), boot_ms())
     assert len(joined) == 3
+
+
+def test_who_has_said_hello_is_known_to_a_process_that_heals() -> None:
+    stand, options = Stand("controller"), options_of("controller", controllers=["c:9878"])
+    mode = ByControllers(
+        seat_of(stand.file), options, stand.log, epoch=Epoch(0), keeper=Unguarded(), roster=roster_of(stand)
+    )
+    mode._host = stand.host
+    for number in (3, 1, 3):
+        sender = replica_of(Process(BrokerId(number), Registration(number)))
+        mode.heard(stand.hello(sender, About(mode="controller", address="b:1")))
+    assert read_roster(stand.disk, str(ROOT)) == {1, 3}
+    assert not stand.failures

@@ -7,17 +7,19 @@ from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, decode_about
 from logherd.app.group.by_votes import ByVotes
 from logherd.app.group.replica_file import ReplicaFileError
+from logherd.app.group.roster import read_roster
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, MembersWanted, Patience, Received, Tick
 from logherd.group.seat import voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
+from logherd.raft.members import Configuration
 from logherd.raft.messages import VoteAnswer
 from logherd.raft.output import Role
 from logherd.replication.messages import AppendAck, Envelope, HeartbeatAck, ReplicaId
 from unit.app.group.stand import Stand, options_of, seat_of
-from unit.store.helpers import append
+from unit.store.helpers import ROOT, append
 
 ABOUT = About(mode="raft", address="b:10911")
 GUARD = TaskGuard(on_end=lambda _: None)
@@ -121,6 +123,37 @@ def test_what_was_said_of_the_disk_and_of_a_stop_before_the_group_was_founded_co
         mode.machine.step(step, boot_ms())
     assert stand.steps[:2] == [short, Drain()]
     assert mode.core.raft.ground.short
+
+
+def test_the_members_as_the_log_has_them_are_known_to_a_process_that_heals() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode.tick()
+    assert read_roster(stand.disk, str(ROOT)) is None, "before the group is founded nothing is known"
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+    assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3}
+    mode.heard(stand.hello(voter(4), ABOUT, founders))
+    assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3, 4}, "it may become a member before the next tick"
+    mode.tick()
+    assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3}, "it is neither a member nor linked"
+    assert mode.core is not None
+    members, later = mode.core.raft.ground.members, Position(mode.core.commit + 100)
+    members.add(later, Configuration((voter(1), own(stand), voter(5))))
+    mode.tick()
+    assert mode.roster.brokers == (1, 2, 3, 5), "whichever of the two is committed in the end"
+    members.forget(later)
+    mode.tick()
+    assert mode.roster.brokers == (1, 2, 5)
+    assert not stand.failures
+
+
+def test_a_replica_that_was_not_told_the_members_yet_knows_nobody() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), voter(2, "former"), voter(3))))
+    mode.tick()
+    assert read_roster(stand.disk, str(ROOT)) is None
 
 
 def test_a_founder_that_lost_its_memory_ends_its_process() -> None:

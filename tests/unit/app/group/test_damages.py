@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -53,6 +54,7 @@ class Lead:
     machine: Machine = field(default_factory=Machine)
     in_sync: tuple[int, ...] = (1,)
     flushed: int | None = None
+    roster: object = None
 
     def followers(self) -> Sequence[FollowerState]:
         return [
@@ -206,6 +208,15 @@ async def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_pa
         store.flushed(batch)
         assert store.committed_position < store.flushed_position
         assert await said(store.committed_position - 10, store.committed_position + 1) == (PieceState.NOT_YET, True, 0)
+        ask = PieceAsk(start=store.committed_position, end=store.committed_position + 1)
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=ask))
+        assert answer is not None
+        given, _ = decode_piece(answer[0])
+        assert (given.log_end, given.knows) == (store.end_position, None)
+        lead.roster = SimpleNamespace(brokers=(1, 2, 3))
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=PieceAsk(start=0, end=100)))
+        assert answer is not None
+        assert decode_piece(answer[0])[0].knows == (1, 2, 3)
         assert giving.damages.count == 0
         (spoilt,) = survey(FILES, str(root)).damages
         assert await said(spoilt.start, spoilt.start + 1) == (PieceState.DAMAGED, True, 0)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from logherd.app.group import healing
 from logherd.app.group.beginning import set_aside
 from logherd.app.group.healing import Healer, Progress
+from logherd.app.group.muster import Muster
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.group.output import Promise
 from logherd.model.names import Epoch
@@ -79,13 +80,15 @@ class Peer:
         self.says: PieceState | None = None
         self.spoils = 0
         self.begins: int | None = None
+        self.knows: tuple[int, ...] | None = None
+        self.log_end: int | None = None
 
     async def ask(self, asked: Asked) -> tuple[Given, bytes]:
         self.asked += 1
         if self.root is None:
             raise PeerError("connection refused")
         if self.says is not None:
-            return Given(state=self.says, leads=self.leads), b""
+            return Given(state=self.says, leads=self.leads, log_end=self.log_end, knows=self.knows), b""
         found = survey(FILES, str(self.root))
         kept = Kept(found.log_start, found.committed)
         piece = read_piece(FILES, str(self.root), asked.ask, kept, bytes_max=2000)
@@ -94,9 +97,10 @@ class Peer:
             self.spoils -= 1
             data[-1] ^= 1
         start = (self.begins or found.log_start) if piece.state is PieceState.GONE else 0
-        return Given(state=piece.state, end=piece.end, leads=self.leads, start=start, epoch=2 if start else 0), bytes(
-            data
+        given = Given(
+            state=piece.state, end=piece.end, leads=self.leads, start=start, epoch=2 if start else 0, knows=self.knows
         )
+        return given, bytes(data)
 
 
 def healer(root: Path, *peers: Peer, files: OsFiles = FILES) -> Healer:
@@ -213,6 +217,65 @@ async def test_that_nobody_can_ever_give_it_is_told_apart_from_a_peer_that_is_aw
         peers[0].root, peers[0].says = whole, None  # as when its volume was brought back
         await running
     assert made.progress.nobody_has is False
+    assert content(damaged) == content(whole)
+
+
+def knowing(name: str, root: Path | None, *knows: int, says: PieceState | None = None) -> Peer:
+    peer = Peer(name, root)
+    peer.knows, peer.says = knows or None, says
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("roster", "third", "nobody"),
+    [
+        ((1, 2, 3), (1, 2, 3), True),
+        ((1, 2, 3, 4), (1, 2, 3), False),  # a broker that this one has met is away
+        ((1, 2, 3), (1, 2, 3, 4), False),  # or one that another has met
+        ((1, 2, 3), (), False),  # whom it knows a former release does not say
+    ],
+)  # fmt: skip
+async def test_empty_places_of_the_group_do_not_hide_that_nobody_has_it(
+    pair: tuple[Path, Path], caplog: pytest.LogCaptureFixture, roster: tuple[int, ...], third: tuple[int, ...],
+    nobody: bool,
+) -> None:  # fmt: skip
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    peers = [knowing("1", whole, 1, 2, 3, says=PieceState.DAMAGED), knowing("3", whole, *third, says=PieceState.GONE)]
+    made = healer(damaged, *peers, *(Peer(str(number), None) for number in (4, 5, 6, 7)))
+    made.muster = Muster(2, frozenset(roster))
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while peers[0].asked < 10:
+            await asyncio.sleep(0)
+        assert made.progress.nobody_has is nobody
+        assert survey(FILES, str(damaged)).log_start == 0
+        peers[0].says = None
+        await running
+    assert content(damaged) == content(whole)
+    told = [each.getMessage() for each in caplog.records if "no broker of this group has" in each.getMessage()]
+    assert len(told) == nobody
+    assert not any("broker 4" in each for each in told), "nobody is there who could say anything"
+
+
+@pytest.mark.parametrize(("extra", "nobody"), [(0, True), (1, False)])
+async def test_who_waits_to_hear_that_it_is_committed_may_have_it(
+    pair: tuple[Path, Path], extra: int, nobody: bool
+) -> None:
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    (damage,) = survey(FILES, str(damaged)).damages
+    behind = knowing("3", whole, says=PieceState.NOT_YET)
+    behind.log_end = damage.start + extra
+    peers = [knowing("1", whole, says=PieceState.DAMAGED), behind]
+    made = healer(damaged, *peers)
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while behind.asked < 10:
+            await asyncio.sleep(0)
+        assert made.progress.nobody_has is nobody
+        behind.says = None
+        await running
     assert content(damaged) == content(whole)
 
 
@@ -469,6 +532,21 @@ async def test_what_another_has_deleted_and_nobody_holds_is_deleted_here_too(
     assert not (damaged / "commitlog" / f"{0:020d}").exists()
 
 
+async def test_what_all_members_have_deleted_is_deleted_here_too_whatever_places_are_empty(
+    pair: tuple[Path, Path],
+) -> None:
+    damaged, old = pair
+    begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
+    spoil(damaged, SEGMENT + 700)
+    wiped = knowing("3", old, 1, 2, 3, says=PieceState.NOT_YET)
+    wiped.log_end = 0
+    made = healer(damaged, knowing("1", old, 1, 2, 3), wiped, Peer("4", None), Peer("5", None))
+    made.muster = Muster(2, frozenset({1, 2, 3}))
+    await asyncio.wait_for(made.run(), 30)
+    assert content(damaged) == content(old)
+    assert survey(FILES, str(damaged)).log_start == 2 * SEGMENT
+
+
 @pytest.mark.parametrize("other", ["away", "damaged, too", "another log", "begins elsewhere"])
 async def test_what_somebody_may_still_hold_is_waited_for(pair: tuple[Path, Path], other: str) -> None:
     damaged, old = pair
@@ -534,9 +612,11 @@ async def test_a_log_without_any_file_means_a_new_beginning(pair: tuple[Path, Pa
     before = identity(damaged).store_id
     for path in (damaged / "commitlog").iterdir():
         path.unlink()
+    (damaged / "roster.json").write_text("whom it knows")
     peer = Peer("1", whole)
     await heal(damaged, peer)
     assert (peer.asked, identity(damaged).store_id != before) == (0, True)
+    assert (damaged / "roster.json").read_text() == "whom it knows", "it is of the group, and not of what is set aside"
 
 
 async def test_damage_of_queues_needs_nobody(pair: tuple[Path, Path]) -> None:

@@ -11,19 +11,21 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app import process
 from logherd.app.broker import Broker
-from logherd.app.group import healing
+from logherd.app.group import healing, healing_process
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.healing_process import Healed, Healing, must_heal
 from logherd.app.group.replica_file import ReplicaFile
+from logherd.app.group.roster import Roster
 from logherd.app.guarded.lent import Lent
 from logherd.group.output import Promise
 from logherd.model.names import Epoch
-from logherd.peers.pieces import Asked, Given, encode_piece, serve_pieces
+from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece, serve_pieces
+from logherd.service.controllers.asking import Enrolled
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, damage_note
 from logherd.store.damage_note import note_damage
 from logherd.store.mending import survey
-from logherd.store.pieces import Kept, read_piece
+from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
 from unit.app.group.test_from_alone import FILES, GROUP, REPLICA, options_of
 from unit.store.helpers import SimClock, append, bodies, flush
 
@@ -183,3 +185,47 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
     finally:
         await waits.abandon()
     assert content(damaged) == whole
+
+
+async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controllers_say_now(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, _ = pair
+    settings, asked, epoch = options(damaged, 1), [], 3
+    assert Healing(settings, lambda: None)._muster().known is None
+    Roster(FILES, str(damaged / "data")).follow({1, 2})
+
+    async def ask(addresses: object, group: object) -> Enrolled:
+        asked.append((addresses, group))
+        return Enrolled(frozenset({1, 2}), Epoch(epoch))
+
+    monkeypatch.setattr(healing_process, "ask_enrolled", ask)
+    muster, answers = Healing(settings, lambda: None)._muster(), {"1": Given(state=PieceState.DAMAGED, knows=(1, 2))}
+    assert muster.known == (1, 2)
+    assert await muster.complete(answers, 1000)
+    epoch = 2  # it has seen a later one
+    assert not await muster.complete(answers, 1000)
+    assert asked == [(settings.replication.controllers, GROUP)] * 2
+    voting = replace(settings, replication=replace(settings.replication, mode="raft"))
+    assert await Healing(voting, lambda: None)._muster().complete(answers, 1000)
+    assert len(asked) == 2
+    (damaged / "data" / "replica.json").unlink()
+    assert Healing(settings, lambda: None)._muster().known is None
+
+
+async def test_who_heals_says_whom_it_knows(pair: tuple[Path, Path]) -> None:
+    damaged, _ = pair
+    note_damage(FILES, str(damaged / "data"), spoil(damaged))
+    Roster(FILES, str(damaged / "data")).follow({1, 2, 5})
+    made = await Healing.start(options(damaged, 1), on_failure=lambda: None)
+    try:
+        assert made._giving is not None
+        source = PieceSource("2", made._giving.sockets[0].getsockname()[:2], frame_bytes_max=1 << 20, seconds=10)
+        async with asyncio.timeout(30):
+            while made._healer.found is None:
+                await asyncio.sleep(0)
+        given, _ = await source.ask(Asked(cluster=str(GROUP), broker="1", ask=PieceAsk(start=0, end=10)))
+        source.close()
+        assert given.knows == (1, 2, 5)
+    finally:
+        await made.abandon()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from logherd.controller.commands import AlterSyncSet, PlanTransfer, Register, Release, encode_command
+from logherd.controller.commands import AlterSyncSet, Claim, PlanTransfer, Register, Release, encode_command
 from logherd.controller.holder import LeaseHolder
 from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, Withheld
-from logherd.controller.values import BrokerId, Registration, Rules
+from logherd.controller.values import BrokerId, GroupKey, Registration, Rules
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.service.controllers import asking
@@ -268,3 +268,24 @@ def test_every_reason_is_read_back(refusal: Refusal) -> None:
     answer = asking.leased(frame)
     assert isinstance(answer, Withheld)
     assert answer.refusal is refusal
+
+
+def test_all_that_have_registered_are_told_whether_somebody_leads_or_not(desk: Desk, broker: Broker) -> None:
+    desk.alter(1, 1, 2)
+    desk.submit(Claim(group=KEY, broker_id=BrokerId(4), check_code="somebody"))  # and never came
+    everybody = asking.Enrolled(frozenset({1, 2, 3}), Epoch(1))
+    before = desk.machine.save()
+    assert asking.enrolled(broker.ask(asking.enrolling(KEY)), KEY) == everybody
+    desk.now += 10_000
+    assert not desk.office.leads(desk.group, desk.now)
+    answer = broker.ask(asking.enrolling(KEY))
+    assert answer.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert asking.enrolled(answer, KEY) == everybody
+    assert desk.machine.save() == before
+    assert isinstance(asking.enrolled(answer, GroupKey("another", KEY.name)), Refused)
+    unknown = GroupKey("another", KEY.name)
+    assert isinstance(asking.enrolled(broker.ask(asking.enrolling(unknown)), unknown), Refused)
+    hint = Frame(ResponseCode.CONTROLLER_NOT_LEADER, 1, ext={"controllerLeaderAddress": "c2:1"})
+    assert isinstance(asking.enrolled(hint, KEY), Redirected)
+    broker.call.lost = True
+    assert isinstance(asking.enrolled(broker.ask(asking.enrolling(KEY)), KEY), Redirected | Refused)

@@ -1,0 +1,86 @@
+"""Which brokers of its group a replica knows of, kept beside its log for the time when it heals.
+
+    roster.json {"format":1,"brokers":[1,2,3]}
+
+`replication.peers` may name places at which no broker has ever been. Whoever heals has no links, and must not wait for
+those; `muster.py` says what the roster is good for, and what it is not. It may name brokers that were removed. It must
+not lack one: where it cannot be written it is deleted, and nothing is known.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from logherd.store import StoreFull
+from logherd.store.files import Files
+from logherd.store.state_file import StateFileError, read_state
+from logherd.store.whole_file import replace_file
+from logherd.store.writer import NO_DESCRIPTOR
+from logherd.telemetry.log import Log
+
+__all__ = ["Roster", "read_roster"]
+
+_log = Log("logherd.group")
+
+_FORMAT = 1
+_NAME = "roster.json"
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int
+    brokers: tuple[int, ...]
+
+
+def read_roster(files: Files, directory: str) -> frozenset[int] | None:
+    """What an earlier process knew; None if that is not known. Blocks. Raises: OSError."""
+    try:
+        content = read_state(files, f"{directory}/{_NAME}", _Content, known=_FORMAT)
+    except StateFileError as error:
+        _log.warning("it is not known which brokers belong to the group", reason=error)
+        return None
+    return frozenset(content.brokers) if content is not None else None
+
+
+class Roster:
+    """Belongs to the loop; a write blocks for some flushes, and is rare: when a broker is heard of for the first time,
+    or members are changed."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        """Read what is kept. Blocks. Raises: OSError."""
+        self._files = files
+        self._directory = directory
+        found = read_roster(files, directory)
+        self._kept = found is not None
+        self._brokers = found or frozenset()
+
+    @property
+    def brokers(self) -> tuple[int, ...] | None:
+        """As others are told; None while nothing is known."""
+        return tuple(sorted(self._brokers)) or None
+
+    def meet(self, broker_id: int) -> None:
+        """Know of this one from now on, durably before anything that it says is taken. Raises: OSError."""
+        self.follow({*self._brokers, broker_id})
+
+    def follow(self, brokers: Iterable[int]) -> None:
+        """Know of these, and of nobody else. Raises: OSError."""
+        wanted = frozenset(brokers)
+        if self._kept and wanted == self._brokers:
+            return
+        self._brokers = wanted
+        content = _Content(format=_FORMAT, brokers=tuple(sorted(wanted)))
+        try:
+            replace_file(self._files, self._directory, _NAME, (msgspec.json.encode(content),))
+            self._kept = True
+        except (StoreFull, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in NO_DESCRIPTOR:
+                raise
+            self._forget()
+
+    def _forget(self) -> None:
+        """There is no room, or no descriptor, for it now: what was kept lacks somebody."""
+        self._kept = False
+        self._files.unlink(f"{self._directory}/{_NAME}")
+        with suppress(OSError):  # without a descriptor; then the machine must not go down before the next attempt
+            self._files.sync_dir(self._directory)
