@@ -105,7 +105,9 @@ def test_bytes_from_a_copy_heal_all_of_them_without_loss(tmp_path: Path, replica
         assert {first_file(group, number).read_bytes() for number in NUMBERS} == {sound}
 
 
-def test_what_nobody_has_is_given_up_by_name_and_the_rest_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [False, True], ids=["moved away", "left where they are"])
+def test_what_nobody_has_is_given_up_by_name_and_the_rest_goes_on(tmp_path: Path, *, left: bool) -> None:
+    """The stores of the others, which wait for what the repaired one has no more, and it for one of them to follow."""
     with LocalGroup(tmp_path) as group:
         assert group.up().returncode == 0
         fill(group)
@@ -116,7 +118,7 @@ def test_what_nobody_has_is_given_up_by_name_and_the_rest_goes_on(tmp_path: Path
         shutil.copytree(store(group, 2), tmp_path / "kept")
         repair = [LOGHERD, "store", "repair", str(store(group, 2)), "--apply"]
         subprocess.run(repair, check=True, capture_output=True, text=True, timeout=120)
-        for number in (1, 3):
+        for number in () if left else (1, 3):
             store(group, number).rename(tmp_path / f"away-{number}")
         with waiting_up(group) as up:
             await_true(lambda: any(each["role"] == "leader" for each in group.status()["controllers"]), group.status)
@@ -125,6 +127,8 @@ def test_what_nobody_has_is_given_up_by_name_and_the_rest_goes_on(tmp_path: Path
             assert read(group, count=SPOILT) == [f"fill-{number}" for number in range(SPOILT)]
             assert group.client("send", "Fill", "more").returncode == 0
             assert up.poll() is None
+            kept = [each.name for number in (1, 3) for each in store(group, number).iterdir() if "aside-" in each.name]
+            assert len(kept) == 2 * left
 
 
 def elect(group: LocalGroup) -> None:

@@ -31,11 +31,13 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for what. `cluster` names the group, `broker` the asker's id in it."""
+    """Who asks for what. `cluster` names the group, `broker` the asker's id in it; `epoch`: no record of a later one is
+    in the asker's log, in which what it asks for is committed. None: it does not say."""
 
     cluster: str
     broker: str
     ask: PieceAsk
+    epoch: int | None = None
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,6 +95,11 @@ class ByControllers:
         known = self.machine.ground.standing.view
         return known.master if known is not None else None
 
+    def rules(self, now: int) -> Epoch | None:
+        """See Mode: its lease says so, whether its barrier is committed or not."""
+        leading = self.machine.leading
+        return leading.epoch if leading is not None and leading.leased(now) else None
+
     def found_at_leaders(self, epoch: Epoch) -> bool:
         """See Mode."""
         return self._endpoint.holds(epoch, boot_ms())

@@ -132,6 +132,10 @@ class ByRoles:
         """See Mode."""
         return self.recorded.table.leader
 
+    def rules(self, now: int) -> Epoch | None:
+        """See Mode: not before those that it waits for have followed, for nobody tells one that was replaced."""
+        return self.machine.serving(now)
+
     @property
     def roster(self) -> Roster | None:
         """There is none: the table does not name who copies without being awaited, nor who led before."""

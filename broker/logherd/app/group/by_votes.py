@@ -150,6 +150,10 @@ class ByVotes:
         leader = self.core.raft.leader if self.core is not None else None
         return _broker(leader) if leader is not None else None
 
+    def rules(self, now: int) -> Epoch | None:
+        """See Mode. A leader needs a majority that does not heal, so it serves soon."""
+        return self.machine.serving(now)
+
     @property
     def roster(self) -> Roster:
         """See Mode: the members."""

@@ -104,7 +104,7 @@ class GroupEngine:
         self.replica = Replica(made.mode, made.log, file, duties=self, flush=options.flush)
         self.linger = Linger(self.replica.schedule, asyncio.get_running_loop().call_later)
         self.standing = Standing(GroupLeadership(self._expire), keeper, store, made.mode)
-        giving = Giving(_FILES, options.data_dir, store, made.mode, base=lambda: made.log.epochs.base)
+        giving = Giving(_FILES, options.data_dir, store, made.mode, epochs=lambda: made.log.epochs)
         made.log.on_damage = giving.damages.withheld
         self._links = GroupLinks(self.replica, options.replication, store, options.store.segment_bytes, giving)
         self._owner = _Owner(on_answer, on_commit, on_failure)

@@ -238,7 +238,8 @@ class Healer:
     ) -> tuple[Source, Given, bytes] | None:
         """What it has of that. None: nothing, and what it says instead is noted. Raises: _Superseded."""
         try:
-            given, data = await source.ask(Asked(cluster=self._asker[0], broker=self._asker[1], ask=ask))
+            cluster, broker = self._asker
+            given, data = await source.ask(Asked(cluster=cluster, broker=broker, ask=ask, epoch=self.muster.epoch))
         except PeerError as error:
             said[source.name] = str(error)
             return None

@@ -186,12 +186,12 @@ class Healing:
         """Who belongs to the group, as far as an earlier process knew. Blocks."""
         options, replication = self._options, self._options.replication
         roster = read_roster(OsFiles(), options.data_dir)
-        if replication.mode != "controller":
-            return Muster(options.broker_id, roster)
         try:
             epoch = self._identity().promise.epoch
         except (ReplicaFileError, StoreFull):  # it may heal all the same
             return Muster(options.broker_id, None)
+        if replication.mode != "controller":
+            return Muster(options.broker_id, roster, epoch=epoch)
         return Muster(
             options.broker_id, roster, enrolled=lambda: ask_enrolled(replication.controllers, self._group), epoch=epoch
         )  # fmt: skip

@@ -110,6 +110,10 @@ class Mode(Protocol):
     def leader(self) -> BrokerId | None:
         """Who leads, as far as is known here; asked of who does not lead itself."""
 
+    def rules(self, now: int) -> Epoch | None:
+        """The epoch in which this replica, and nobody else, leads at this moment, though it may not serve yet: what was
+        committed before and is not in its log was given up by an operator."""
+
     @property
     def roster(self) -> Roster | None:
         """Beyond whom no broker is known that could hold what is committed here; None if the mode cannot tell."""

@@ -41,14 +41,14 @@ class Muster:
 
     def __init__(
         self, broker_id: int, roster: frozenset[int] | None, *,
-        enrolled: Callable[[], Awaitable[Enrolled | None]] | None = None, epoch: int = 0,
+        enrolled: Callable[[], Awaitable[Enrolled | None]] | None = None, epoch: int | None = None,
     ) -> None:  # fmt: skip
-        """`roster`: None if it is not known. `enrolled` asks the controllers, where they lead the group; `epoch`: the
-        highest that this replica has seen."""
+        """`roster`, `epoch`: None if it is not known. `enrolled` asks the controllers, where they lead the group;
+        `epoch` is the highest that this replica has seen."""
         self._broker_id = broker_id
         self._roster = roster
         self._enrolled = enrolled
-        self._epoch = epoch
+        self.epoch = epoch
 
     @property
     def known(self) -> tuple[int, ...] | None:
@@ -71,7 +71,7 @@ class Muster:
         if self._enrolled is None:
             return True
         record = await self._enrolled()
-        return record is not None and record.brokers == answered and record.epoch >= self._epoch
+        return record is not None and record.brokers == answered and record.epoch >= (self.epoch or 0)
 
 
 def may_hold(given: Given, position: int, *, unsaid: bool) -> bool:

@@ -20,7 +20,7 @@ from logherd.controller.values import BrokerId
 from logherd.group.seat import cluster_of
 from logherd.model.names import Epoch, Position
 from logherd.peers.pieces import Asked, decode_piece
-from logherd.replication.epochs import ORIGIN, Point
+from logherd.replication.epochs import NOWHERE, ORIGIN, EpochHistory, Point, Run
 from logherd.replication.messages import ClusterId
 from logherd.service.replica_view import InSyncView
 from logherd.store import StoreDamaged, StoreFull, StoreStopped, begin_later
@@ -55,6 +55,9 @@ class Lead:
     in_sync: tuple[int, ...] = (1,)
     flushed: int | None = None
     roster: object = None
+
+    def rules(self, now: int) -> Epoch | None:
+        return self.machine.serving(now)
 
     def followers(self) -> Sequence[FollowerState]:
         return [
@@ -186,7 +189,7 @@ async def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_pa
     store = open_store(root)
     try:
         lead = Lead(machine=Machine(Epoch(2)))
-        giving = Giving(FILES, str(root), store, cast("Mode", lead), base=lambda: ORIGIN)
+        giving = Giving(FILES, str(root), store, cast("Mode", lead), epochs=EpochHistory)
 
         async def said(start: int, end: int, cluster: str = str(GROUP)) -> tuple[PieceState, bool, int] | None:
             ask = PieceAsk(start=start, end=end)
@@ -231,10 +234,44 @@ async def test_whoever_asks_for_what_is_deleted_hears_where_the_log_begins(tmp_p
     store = open_store(root)
     try:
         base = Point(Epoch(2), Position(store.min_position))
-        giving = Giving(FILES, str(root), store, cast("Mode", Lead(machine=Machine(None))), base=lambda: base)
+        follows = cast("Mode", Lead(machine=Machine(None)))
+        giving = Giving(FILES, str(root), store, follows, epochs=lambda: EpochHistory(base))
         answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=PieceAsk(start=SEGMENT, end=SEGMENT + 1)))
         assert answer is not None
         given, _ = decode_piece(b"".join(answer))
         assert (given.state, given.start, given.epoch, given.leads) == (PieceState.GONE, 2 * SEGMENT, 2, False)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("leads", "seen", "beyond", "lacks"),
+    [
+        (5, 4, 1, True),  # committed there in epoch 4 or before; all of that which is here ends before it
+        (5, 4, 0, False),  # it is here, and not known to be committed
+        (5, 5, 1, False),  # it may have been committed in epoch 5
+        (5, None, 1, False),  # a former release does not say
+        (None, 4, 1, False),  # who does not lead decides nothing
+    ],
+)  # fmt: skip
+async def test_a_leader_knows_by_its_epochs_what_an_operator_has_given_up(
+    tmp_path: Path, leads: int | None, seen: int | None, beyond: int, lacks: bool
+) -> None:
+    """Also before anything of its epoch is committed: it may have to wait for just the replica that asks."""
+    store = open_store(filled(tmp_path))
+    try:
+        committed = store.committed_position
+        append(store, body=b"of epochs before")
+        begun = Position(store.end_position)
+        append(store, body=b"the barrier")
+        history = EpochHistory(ORIGIN, (Run(Epoch(3), NOWHERE), Run(Epoch(5), begun)))
+        lead = Lead(machine=Machine(Epoch(leads) if leads is not None else None))
+        giving = Giving(FILES, str(tmp_path), store, cast("Mode", lead), epochs=lambda: history)
+        ask = PieceAsk(start=committed, end=begun + beyond)
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=ask, epoch=seen))
+        assert answer is not None
+        given, _ = decode_piece(answer[0])
+        assert given.state is (PieceState.DIFFERS if lacks else PieceState.NOT_YET)
+        assert given.leads is (leads is not None)
     finally:
         store.close()

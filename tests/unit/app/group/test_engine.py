@@ -382,3 +382,14 @@ async def test_what_is_committed_is_known_to_a_follower_before_whoever_waits_hea
         position = Position(engine.store.end_position)
         engine.committed(engine.store.advance(position), position)
         assert seen[0] > 0
+
+
+async def test_who_leads_by_a_lease_may_say_what_is_given_up_before_it_serves(tmp_path: Path) -> None:
+    """A replica that heals may be just the one whose copy is needed before anything is committed."""
+    engine = registered(tmp_path)
+    assert engine.mode.rules(boot_ms()) is None
+    engine.replica.step(granted(1))
+    assert not engine.may_answer()
+    assert engine.mode.rules(boot_ms()) == 1
+    assert engine.mode.rules(boot_ms() + 2 * LEASE_MS) is None
+    await engine.close(orderly=False, seconds=30)

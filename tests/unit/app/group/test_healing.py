@@ -77,6 +77,7 @@ class Peer:
         self.root = root
         self.leads = leads
         self.asked = 0
+        self.heard: Asked | None = None
         self.says: PieceState | None = None
         self.spoils = 0
         self.begins: int | None = None
@@ -85,6 +86,7 @@ class Peer:
 
     async def ask(self, asked: Asked) -> tuple[Given, bytes]:
         self.asked += 1
+        self.heard = asked
         if self.root is None:
             raise PeerError("connection refused")
         if self.says is not None:
@@ -541,8 +543,10 @@ async def test_what_all_members_have_deleted_is_deleted_here_too_whatever_places
     wiped = knowing("3", old, 1, 2, 3, says=PieceState.NOT_YET)
     wiped.log_end = 0
     made = healer(damaged, knowing("1", old, 1, 2, 3), wiped, Peer("4", None), Peer("5", None))
-    made.muster = Muster(2, frozenset({1, 2, 3}))
+    made.muster = Muster(2, frozenset({1, 2, 3}), epoch=7)
     await asyncio.wait_for(made.run(), 30)
+    assert wiped.heard is not None
+    assert wiped.heard.epoch == 7
     assert content(damaged) == content(old)
     assert survey(FILES, str(damaged)).log_start == 2 * SEGMENT
 

@@ -206,11 +206,14 @@ async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controller
     epoch = 2  # it has seen a later one
     assert not await muster.complete(answers, 1000)
     assert asked == [(settings.replication.controllers, GROUP)] * 2
-    voting = replace(settings, replication=replace(settings.replication, mode="raft"))
-    assert await Healing(voting, lambda: None)._muster().complete(answers, 1000)
-    assert len(asked) == 2
     (damaged / "data" / "replica.json").unlink()
     assert Healing(settings, lambda: None)._muster().known is None
+    voting = replace(settings, replication=replace(settings.replication, mode="raft"))
+    ReplicaFile.open(FILES, str(damaged / "data"), GROUP, 2, log_empty=True, mode="raft").keep(Promise(Epoch(3)))
+    muster = Healing(voting, lambda: None)._muster()
+    assert await muster.complete(answers, 1000)
+    assert muster.epoch == 3
+    assert len(asked) == 2
 
 
 async def test_who_heals_says_whom_it_knows(pair: tuple[Path, Path]) -> None:
