@@ -49,12 +49,12 @@ class PieceState(StrEnum):
 
 class Piece(NamedTuple):
     """`data` holds records of one segment, at least one, up to `end`; of a blank the head alone, as in store.raw. `at`:
-    the position of what is damaged here."""
+    the position of what is damaged here; of what is given, of what stands beside it. None: nothing that was met."""
 
     state: PieceState
     data: bytes = b""
     end: int = 0
-    at: int = 0
+    at: int | None = None
 
 
 class Kept(NamedTuple):
@@ -65,7 +65,11 @@ class Kept(NamedTuple):
 
 
 def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max: int) -> Piece:
-    """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError."""
+    """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError.
+
+    Of what stands beside it one is enough to see that it is the same log, if the other one is damaged here: else two
+    replicas of which each lacks what is next to the damage of the other would give each other nothing.
+    """
     beside = [each for each in (ask.before, ask.after) if each is not None]
     needed = max(ask.start + 1, ask.end, *(max(each.start + 1, each.end) for each in beside))
     if ask.start < kept.start:
@@ -75,12 +79,15 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
     bare_end = replica_checkpoint(files, root).bare_end
     segments = open_segments(files, root)
     try:
-        for neighbour in beside:
-            if neighbour.start >= kept.start:
-                found = _compare(segments, neighbour, bare_end)
-                if found.state is not PieceState.WHOLE:
-                    return found
-        return _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
+        found = [_compare(segments, each, bare_end) for each in beside if each.start >= kept.start]
+        for each in found:
+            if each.state not in (PieceState.WHOLE, PieceState.DAMAGED):
+                return each
+        damaged = [each for each in found if each.state is PieceState.DAMAGED]
+        if damaged and len(damaged) == len(found):
+            return damaged[0]
+        piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
+        return piece._replace(at=damaged[0].at) if damaged and piece.at is None else piece
     finally:
         for segment in segments:
             segment.close()

@@ -51,9 +51,9 @@ class Giving:
         except (StoreDamaged, OSError) as error:
             _log.warning("a piece of the log cannot be read", for_broker=asked.broker, position=ask.start, reason=error)
             return None
-        if piece.state is PieceState.DAMAGED and piece.at >= store.min_position:  # not deleted meanwhile
+        if piece.at is not None and piece.at >= store.min_position:  # not deleted meanwhile
             self.damages.found(store.damaged(piece.at, f"met when broker {asked.broker} asked for it"))
-        elif piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._logged:
+        if piece.state is PieceState.WHOLE and (asked.broker, ask.end) not in self._logged:
             self._logged = {(asked.broker, ask.end)}
             _log.info("gives what another replica lacks", broker=asked.broker, position=ask.start, to_position=ask.end)
         return encode_piece(self._told(asked, piece)), piece.data

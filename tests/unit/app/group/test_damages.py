@@ -275,3 +275,29 @@ async def test_a_leader_knows_by_its_epochs_what_an_operator_has_given_up(
         assert given.leads is (leads is not None)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("next_too", [False, True])
+async def test_damage_beside_what_is_given_is_noted_and_one_record_beside_it_is_enough(
+    tmp_path: Path, *, next_too: bool
+) -> None:
+    root, asker = filled(tmp_path / "here"), filled(tmp_path / "there")
+    spoil(root, SEGMENT + 700)
+    (here,) = survey(FILES, str(root)).damages
+    spoil(asker, here.end + 50)
+    (there,) = survey(FILES, str(asker)).damages
+    assert there.before is not None
+    assert there.before.end == here.end == there.start
+    if next_too:
+        spoil(root, there.end + 50)
+    store = open_store(root)
+    try:
+        giving = Giving(FILES, str(root), store, cast("Mode", Lead()), epochs=EpochHistory)
+        ask = PieceAsk(start=there.start, end=there.end, before=there.before, after=there.after)
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=ask))
+        assert answer is not None
+        assert decode_piece(answer[0])[0].state is (PieceState.DAMAGED if next_too else PieceState.WHOLE)
+        assert bool(answer[1]) is not next_too
+        assert giving.damages.count == 1
+    finally:
+        store.close()

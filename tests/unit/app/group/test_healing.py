@@ -281,6 +281,23 @@ async def test_who_waits_to_hear_that_it_is_committed_may_have_it(
     assert content(damaged) == content(whole)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+async def test_two_of_which_each_lacks_what_is_next_to_the_damage_of_the_other_heal_each_other(
+    pair: tuple[Path, Path], tmp_path: Path, order: int
+) -> None:
+    """What stands beside the damage is compared; at the other one just that is damaged."""
+    one, other = pair
+    whole = filled(tmp_path / "never damaged")
+    spoil(one, SEGMENT + 700)
+    (first,) = survey(FILES, str(one)).damages
+    spoil(other, first.end + 50 if order > 0 else first.start - 50)
+    (second,) = survey(FILES, str(other)).damages
+    assert first.end == second.start if order > 0 else second.end == first.start
+    await heal(one, Peer("1", other))
+    await heal(other, Peer("2", one))
+    assert content(one) == content(other) == content(whole)
+
+
 async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_path: Path) -> None:
     damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
     before = identity(damaged).store_id
