@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from logherd_operator.observed.observed import Lender
 from logherd_operator.spec.group import API_GROUP, VERSION
+from logherd_operator.spec.replication import Failover
 
 __all__ = [
     "BUDGETS", "CLAIMS", "EPOCH", "GROUPS", "PODS", "SLICES", "WATCHED", "WORKLOADS", "Key", "Known", "Watched",
-    "controllers_in", "key_of_child", "key_of_group", "led_anew", "slim_claim", "slim_pod", "slim_workload",
+    "controllers_in", "key_of_child", "key_of_group", "led_anew", "lender_in", "slim_claim", "slim_pod",
+    "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
@@ -59,6 +62,16 @@ def controllers_in(body: Document) -> int:
     """How many controllers a BrokerGroup says that it has."""
     embedded = (body.get("spec", {}).get("controllers") or {}).get("embedded") or {}
     return int(embedded.get("replicas", 3))
+
+
+def lender_in(body: Document | None) -> Lender:
+    """What a BrokerGroup says to those that use its controllers; None: there is none of that name."""
+    if body is None:
+        return Lender(there=False)
+    spec = body.get("spec", {})
+    lease = (spec.get("failover") or {}).get("leaseMs", Failover().lease_ms)
+    ref = (spec.get("controllers") or {}).get("ref") or {}
+    return Lender(lease_ms=int(lease), uses=str(ref.get("name", "")))
 
 
 def key_of_child(body: Document) -> Key | None:

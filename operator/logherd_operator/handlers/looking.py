@@ -8,15 +8,16 @@ from typing import Any
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api, Reply
 from logherd_operator.cluster.look import orders_of, platform_of, slots_of
-from logherd_operator.handlers.known import Key, Known
+from logherd_operator.handlers.known import Key, Known, lender_in
 from logherd_operator.handlers.memory import Memory
 from logherd_operator.observed.brokers import group_of_brokers
 from logherd_operator.observed.documents import group_of, quorum_of, report_of, seen_by_leader, unknown_group
-from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.observed import Lender, Observed
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Report, Slot
 from logherd_operator.resources.broker_config import hot_settings
 from logherd_operator.resources.site import Site
+from logherd_operator.spec.errors import SpecError
 from logherd_operator.status.document import read_since
 
 __all__ = ["Eyes", "Sight"]
@@ -42,7 +43,8 @@ class Sight:
 
 
 class Eyes:
-    """Looks at groups. Raises from `look`: NotSettled; Unreachable if a pod has to be read anew and cannot be."""
+    """Looks at groups. Raises from `look`: NotSettled; SpecError for a group that uses the controllers of one that has
+    none; Unreachable if a pod has to be read anew and cannot be."""
 
     def __init__(self, known: Known, api: Api, admins: Admins) -> None:
         self._known = known
@@ -51,6 +53,7 @@ class Eyes:
 
     async def look(self, key: Key, group: Document, site: Site, memory: Memory) -> Sight:
         """What is so now. What nobody could tell is None in it."""
+        lender = self._lender(key, site)
         embedded = site.group.spec.controllers.embedded is not None
         brokers = self._known.workload(key, site.workload("broker"))
         controllers = self._known.workload(key, site.workload("controller")) if embedded else None
@@ -70,7 +73,7 @@ class Eyes:
         observed = Observed(
             platform=platform, brokers=slots_of(site.workload("broker"), pods, claims, reports, budgets),
             controllers=slots_of(site.workload("controller"), pods, claims, None, budgets) if embedded else (),
-            group=told, quorum=quorum, orders=orders_of(group["metadata"]), hot=hot_settings(site.group),
+            group=told, quorum=quorum, lender=lender, orders=orders_of(group["metadata"]), hot=hot_settings(site.group),
             since=read_since(group.get("status") or {}),
         )  # fmt: skip
         versions = {
@@ -79,6 +82,16 @@ class Eyes:
             if each is not None
         }
         return Sight(key=key, group=group, site=site, observed=observed, versions=versions, claims=claims)
+
+    def _lender(self, key: Key, site: Site) -> Lender | None:
+        ref = site.group.spec.controllers.ref
+        if ref is None:
+            return None
+        lender = lender_in(self._known.group(Key(key.namespace, ref.name)))
+        if lender.uses:
+            said = f"the group {ref.name} has no controllers of its own, because it uses those of {lender.uses}"
+            raise SpecError(f"spec.controllers.ref.name: {said}; name a group that has")
+        return lender
 
     async def _fresh(self, key: Key, pods: Sequence[Document], memory: Memory) -> list[Document]:
         """The pods, but those that were told to stop are read anew until the watch has caught up."""

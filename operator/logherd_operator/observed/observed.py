@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Component, Slot
 
-__all__ = ["Observed", "Orders", "Platform"]
+__all__ = ["Lender", "Observed", "Orders", "Platform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,20 @@ class Platform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lender:
+    """The group whose controllers are used, from its own spec. `there`: is there such a group? `lease_ms`: for so long
+    its controllers let a broker lead. `uses`: the group whose controllers it uses itself; "" if it has its own.
+    """
+
+    there: bool = True
+    lease_ms: int = 0
+    uses: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One look at a group. `group` and `quorum` are None if no controller could tell.
+    """One look at a group. `group` and `quorum` are None if no controller could tell. `lender` is None where the group
+    has controllers of its own.
 
     `hot`: settings that all brokers should have in force and can take while they run. `since`: what the last plan
     remembered, see `Plan.since`; an empty one is never dangerous, only slow.
@@ -55,6 +67,7 @@ class Observed:
     controllers: tuple[Slot, ...] = ()
     group: Group | None = None
     quorum: Quorum | None = None
+    lender: Lender | None = None
     orders: Orders = field(default_factory=Orders)
     hot: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[str, float] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from logherd_operator.plan.guards import volume_stays
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
-__all__ = ["create", "found", "hear"]
+__all__ = ["compare_lease", "create", "found", "hear"]
 
 
 def create(situation: Situation) -> Iterator[Step]:
@@ -64,16 +64,36 @@ def _first_count(situation: Situation) -> int:
     return max(numbers, default=situation.spec.replicas)
 
 
+def compare_lease(situation: Situation) -> Iterator[Step]:
+    """Two heartbeats may be lost in a lease. Of own controllers the spec's rules see to it; another group's have their
+    own, and whoever changes that one sees nothing of this group."""
+    lender, failover, ref = situation.observed.lender, situation.spec.failover, situation.spec.controllers.ref
+    if ref is None or lender is None or not lender.there or not situation.by_controllers:
+        return
+    beat = failover.heartbeat_interval_ms
+    if lender.lease_ms < 3 * beat:
+        yield Block(
+            code=Code.LEASE_TOO_SHORT,
+            message=f"failover.leaseMs of the group {ref.name} is {lender.lease_ms}, less than three of this group's "
+            f"failover.heartbeatIntervalMs, which is {beat}: a leader may lose its lease between two heartbeats",
+            unblocks=f"failover.heartbeatIntervalMs of {lender.lease_ms // 3} or less here, which restarts nothing, or "
+            "a longer lease there",
+        )
+
+
 def hear(situation: Situation) -> Iterator[Step]:
     """Without word of how the group stands nothing is taken away; only what serves nobody is replaced."""
     if situation.group is not None:
         return
     whose = "controllers" if situation.by_controllers else "brokers"
-    ref = situation.spec.controllers.ref
+    ref, lender = situation.spec.controllers.ref, situation.observed.lender
     of = f" of the group {ref.name}" if ref is not None and situation.by_controllers else ""
+    message = f"no {whose.removesuffix('s')}{of} tells how the group stands"
+    if of and lender is not None and not lender.there:
+        message += f", and there is no BrokerGroup{of.removeprefix(' of the group')} in this namespace"
     yield Block(
         code=Code.QUORUM_UNREACHABLE,
-        message=f"no {whose.removesuffix('s')}{of} tells how the group stands",
+        message=message,
         unblocks=f"a majority of the {whose}{of} has to be up, and reachable from the operator",
     )
     yield from _heal_unstarted(situation)

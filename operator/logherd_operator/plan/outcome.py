@@ -29,6 +29,7 @@ class Code(StrEnum):
     BELOW_MIN_IN_SYNC = "BelowMinInSync"
     DATA_LOST = "DataLost"
     LAST_COPY = "LastCopy"
+    LEASE_TOO_SHORT = "LeaseTooShort"
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_ALL_IN_SYNC = "NotAllInSync"
     NO_LEADER = "NoLeader"

@@ -25,7 +25,7 @@ from logherd_operator.plan.actions import (
     TransferQuorum,
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
-from logherd_operator.plan.existence import create, found, hear
+from logherd_operator.plan.existence import compare_lease, create, found, hear
 from logherd_operator.plan.guards import evictable, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
@@ -52,7 +52,7 @@ Chapter = Callable[[Situation], Iterator[Step]]
 
 _CHAPTERS: tuple[Chapter, ...] = (
     # What is there at all, and what is known of it.
-    create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
+    compare_lease, create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
     # What is broken, and what costs nothing.
     heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings,
     # What a person ordered waits for nobody who is away.

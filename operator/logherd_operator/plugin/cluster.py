@@ -31,13 +31,17 @@ class Read:
     """`Known` of one reading: a BrokerGroup and what belongs to it."""
 
     def __init__(self, group: Document, objects: Mapping[str, Sequence[Document]]) -> None:
-        self._group = group
+        self._groups = [group]
         self.objects = objects
         """Pods, PersistentVolumeClaims, StatefulSets, and all PodDisruptionBudgets of the namespace, by kind."""
 
     def group(self, key: Key) -> Document | None:
-        """See Known. Other groups were not read."""
-        return self._group if key.name == self._group["metadata"]["name"] else None
+        """See Known. Of other groups only what was `added`."""
+        return next((each for each in self._groups if each["metadata"]["name"] == key.name), None)
+
+    def add(self, group: Document) -> None:
+        """Another group that was read: the one whose controllers are used."""
+        self._groups.append(group)
 
     def workload(self, key: Key, name: str) -> Document | None:
         """See Known."""

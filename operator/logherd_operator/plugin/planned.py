@@ -39,7 +39,7 @@ async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
     site = Site(
         group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
         image=parsed.spec.image or image_of(pins) or "", operator_image="", operator_version="",
-        controller_count=await _controller_count(api, key, parsed),
+        controller_count=await _controller_count(api, key, parsed, read),
     )  # fmt: skip
     eyes = Eyes(read, api, PodPages(api, key.namespace))
     try:
@@ -49,14 +49,17 @@ async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
     return sight.observed
 
 
-async def _controller_count(api: Api, key: Key, parsed: BrokerGroup) -> int:
+async def _controller_count(api: Api, key: Key, parsed: BrokerGroup, read: Read) -> int:
     """Of own controllers, or of those of the group that is referred to; if that is gone, as an operator without memory
     takes it. Raises: ClusterError."""
     embedded, ref = parsed.spec.controllers.embedded, parsed.spec.controllers.ref
     if embedded is not None:
         return embedded.replicas
     other = await api.find(group_path(Key(key.namespace, ref.name))) if ref is not None else None
-    return Sizes().controllers if other is None else controllers_in(other)
+    if other is None:
+        return Sizes().controllers
+    read.add(other)
+    return controllers_in(other)
 
 
 def plan_document(made: Plan | None) -> dict[str, Any]:

@@ -136,3 +136,10 @@ class BrokerGroup(Model):
     kind: Literal["BrokerGroup"] = Field(description="The kind of object.")
     metadata: Metadata = Field(description="Its name.")
     spec: BrokerGroupSpec = Field(default_factory=BrokerGroupSpec, description="What it should be.")
+
+    @model_validator(mode="after")
+    def _refers_to_another(self) -> "BrokerGroup":
+        ref = self.spec.controllers.ref
+        if ref is not None and ref.name == self.metadata.name:
+            raise ValueError("spec.controllers.ref.name names this group itself, which has no controllers then")
+        return self

@@ -82,6 +82,11 @@ RULES: tuple[Rule, ...] = (
         "names of Services and others derive from it",
     ),
     Rule(
+        "",
+        "!has(self.spec.controllers.ref) || self.spec.controllers.ref.name != self.metadata.name",
+        "spec.controllers.ref.name names this group itself, which has no controllers then",
+    ),
+    Rule(
         "spec",
         "!has(self.replication.minInSyncReplicas) || self.replication.minInSyncReplicas <= self.replicas",
         "replication.minInSyncReplicas is above replicas",

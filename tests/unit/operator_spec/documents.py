@@ -71,6 +71,7 @@ DOCUMENTS: tuple[Document, ...] = (
         {"replicas": 2, "placement": {"ackAcrossZones": True, "zoneSpread": "Required"}}, "and at least 3 replicas"
     ),
     Document({"controllers": {"ref": {"name": "other"}}}),
+    Document({"controllers": {"ref": {"name": "orders"}}}, "names this group itself"),
     Document({"controllers": {}}, "exactly one of embedded and ref"),
     Document({"controllers": {"embedded": {}, "ref": {"name": "other"}}}, "exactly one of embedded and ref"),
     Document({"failover": {"heartbeatIntervalMs": 500, "leaseMs": 1500}}),

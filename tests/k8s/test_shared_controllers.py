@@ -1,0 +1,66 @@
+"""A group that uses another group's controllers: what that one has to have, and what is said where it has not."""
+
+from typing import Any
+
+from k8s.driving import Drive
+from k8s.kubelet import NAMESPACE
+
+SPEC: dict[str, Any] = {"image": "logherd:good-1", "controllers": {"ref": {"name": "shared"}}}
+
+
+def lend(drive: Drive, spec: dict[str, Any] | None) -> None:
+    """Let there be a group that is named `shared`; None: let there be none."""
+    path = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/shared"
+    if spec is None:
+        drive.api.drop(path)
+        return
+    kind = {"apiVersion": "logherd.dev/v1alpha1", "kind": "BrokerGroup"}
+    drive.api.put(path, {**kind, "metadata": {"name": "shared", "namespace": NAMESPACE}, "spec": spec})
+
+
+async def looked(lender: dict[str, Any] | None, **fields: Any) -> Drive:
+    drive = Drive.of({**SPEC, **fields})
+    lend(drive, lender)
+    await drive.steps(10)
+    return drive
+
+
+def blocked(drive: Drive) -> dict[str, str]:
+    return {each["code"]: f"{each['message']}; {each['unblocks']}" for each in drive.status.get("blocked", ())}
+
+
+async def test_a_group_without_controllers_of_its_own_lends_none_and_nothing_is_made() -> None:
+    drive = await looked({"controllers": {"ref": {"name": "third"}}})
+    found = drive.condition("Degraded")
+    assert found["reason"] == "InvalidSpec"
+    assert "spec.controllers.ref.name: the group shared has no controllers of its own" in found["message"]
+    assert "it uses those of third" in found["message"]
+    assert drive.api.of_kind("statefulsets") == []
+
+
+async def test_a_group_that_is_not_there_is_named_and_awaited() -> None:
+    drive = await looked(None)
+    assert ", and there is no BrokerGroup shared in this namespace" in blocked(drive)["QuorumUnreachable"]
+    lend(drive, {})
+    await drive.steps(10)
+    assert "no controller of the group shared tells" in blocked(drive)["QuorumUnreachable"]
+
+
+async def test_heartbeats_are_compared_with_the_lease_of_those_controllers() -> None:
+    drive = await looked({"failover": {"leaseMs": 2000, "heartbeatIntervalMs": 600}})
+    said = blocked(drive)["LeaseTooShort"]
+    assert "failover.leaseMs of the group shared is 2000" in said
+    assert "failover.heartbeatIntervalMs" in said
+    assert drive.api.of_kind("statefulsets") != []
+    drive.set_spec({**SPEC, "failover": {"heartbeatIntervalMs": 666}})
+    await drive.steps(10)
+    assert "LeaseTooShort" not in blocked(drive)
+
+
+async def test_a_group_whose_brokers_vote_has_no_lease_of_controllers() -> None:
+    drive = await looked({"failover": {"leaseMs": 2000, "heartbeatIntervalMs": 600}}, replication={"mode": "Raft"})
+    assert "LeaseTooShort" not in blocked(drive)
+
+
+async def test_defaults_agree() -> None:
+    assert blocked(await looked({})).keys() == {"QuorumUnreachable"}
