@@ -85,6 +85,7 @@ def _instance(pod: Object, budgets: Sequence[Object]) -> Instance:
     conditions = {each["type"]: each for each in status.get("conditions", ())}
     ready, scheduled = conditions.get("Ready", {}), conditions.get("PodScheduled", {})
     leaves = metadata.get("deletionTimestamp")
+    node = str(pod.get("spec", {}).get("nodeName") or "")
     starved = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
     return Instance(
         uid=str(metadata["uid"]),
@@ -95,7 +96,8 @@ def _instance(pod: Object, budgets: Sequence[Object]) -> Instance:
         unreachable=status.get("reason") in _NODE_GONE or ready.get("reason") in _NODE_GONE,
         failing=_failing(status),
         unschedulable=str(scheduled.get("message") or "no node fits") if starved else "",
-        node=str(pod.get("spec", {}).get("nodeName") or ""),
+        unstarted=bool(node) and _never_ran(status),
+        node=node,
         zone=str(metadata.get("labels", {}).get("topology.kubernetes.io/zone", "")),
         budgets=budgets_over(pod, budgets),
     )
@@ -110,6 +112,14 @@ def _failing(status: Object) -> str:
             words = str(waiting.get("message") or "")
             return f"{waiting['reason']}: {words}" if words else str(waiting["reason"])
     return ""
+
+
+def _never_ran(status: Object) -> bool:
+    """Pending is also a pod of which one container runs, and another waits for its image."""
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return status.get("phase") == "Pending" and all(
+        (each.get("state") or {}).get("waiting") and not each.get("restartCount") for each in containers
+    )
 
 
 def _volume(claim: Object) -> Volume:

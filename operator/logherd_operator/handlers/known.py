@@ -119,12 +119,20 @@ def slim_pod(body: Document) -> dict[str, Any]:
         if each.get("type") in ("Ready", "PodScheduled")
     ]
     for name in ("containerStatuses", "initContainerStatuses"):
-        waiting = [(each.get("state") or {}).get("waiting") for each in status.get(name) or ()]
-        kept[name] = [{"state": {"waiting": dict(each)}} for each in waiting if each]
+        kept[name] = [_slim_container(each) for each in status.get(name) or ()]
     node = (body.get("spec") or {}).get("nodeName")
     # All labels: by any of them somebody may select it.
     metadata = {**_metadata(body), "labels": dict(body["metadata"].get("labels") or {})}
     return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": kept}
+
+
+def _slim_container(status: Document) -> dict[str, Any]:
+    """What it waits for, if it does, and whether it has run before."""
+    waiting = (status.get("state") or {}).get("waiting")
+    return {
+        **({"state": {"waiting": dict(waiting)}} if waiting else {}),
+        **({"restartCount": status["restartCount"]} if status.get("restartCount") else {}),
+    }
 
 
 def slim_claim(body: Document) -> dict[str, Any]:

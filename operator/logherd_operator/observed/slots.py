@@ -16,8 +16,9 @@ class Instance:
 
     `uid` names exactly this one: of its successor it is another. `revision` is what it was started from. `failing` says
     why it cannot start, as the platform words it, and `unschedulable` why it has no node; empty if that is not so.
-    `leaves_by`: it was told to stop and should be gone then. `unreachable`: its node does not answer. `budgets`: names
-    of the disruption budgets over it; under more than one nobody can evict it.
+    `unstarted`: it has a node, and nothing of it ever ran there. `leaves_by`: it was told to stop and should be gone
+    then. `unreachable`: its node does not answer. `budgets`: names of the disruption budgets over it; under more than
+    one nobody can evict it.
     """
 
     uid: str
@@ -28,6 +29,7 @@ class Instance:
     unreachable: bool = False
     failing: str = ""
     unschedulable: str = ""
+    unstarted: bool = False
     node: str = ""
     zone: str = ""
     budgets: tuple[str, ...] = ()

@@ -101,8 +101,8 @@ class Situation:
         """Does it not run, for a reason of its own, while another revision might?
 
         Without controllers that lead, or a group that leads itself, nobody becomes ready: then only what the platform
-        calls failing counts, and what no node takes. And what merely is not ready is not exchanged for a revision that
-        fails elsewhere.
+        calls failing counts, what no node takes, and what never ran on its node, as without a volume. And what merely
+        is not ready is not exchanged for a revision that fails elsewhere.
         """
         if instance.ready or instance.terminating or instance.revision == wanted:
             return False
@@ -114,7 +114,8 @@ class Situation:
         led = quorum is not None and quorum.leader is not None
         if not self.by_controllers:
             led = self.group is not None and self.group.led
-        return (led or bool(instance.unschedulable)) and not known_bad and not self.starting(instance)
+        idle = bool(instance.unschedulable) or instance.unstarted
+        return (led or idle) and not known_bad and not self.starting(instance)
 
     def starting(self, instance: Instance) -> bool:
         """May it still become ready by itself, so that nobody touches it (OP-52)?"""

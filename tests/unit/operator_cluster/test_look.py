@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from logherd_operator.cluster.look import NotSettled, orders_of, platform_of, slots_of
+from logherd_operator.handlers.known import slim_pod
 from logherd_operator.observed.observed import Orders
 from logherd_operator.observed.slots import Report
 
@@ -93,6 +94,29 @@ def test_a_running_pod_is_read() -> None:
 )  # fmt: skip
 def test_only_what_does_not_mend_itself_is_called_failing(status: dict[str, Any], failing: str) -> None:
     assert instance(pod(**status)).failing == failing
+
+
+CREATING = {"restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "unstarted"),
+    [
+        ({"phase": "Pending", "containerStatuses": [CREATING, CREATING]}, True),
+        ({"phase": "Pending"}, True),
+        # Another container waits for its image, and this one runs.
+        ({"phase": "Pending", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}, CREATING]}, False),
+        ({"phase": "Pending", "containerStatuses": [{**CREATING, "restartCount": 1}]}, False),
+        ({"phase": "Pending", "initContainerStatuses": [{"state": {"terminated": {}}}]}, False),
+        ({"phase": "Running", "containerStatuses": [CREATING]}, False),
+        ({}, False),
+    ],
+)  # fmt: skip
+def test_a_pod_of_which_nothing_ever_ran_is_known(status: dict[str, Any], unstarted: bool) -> None:
+    assert instance(pod(**status)).unstarted is unstarted
+    slim = slim_pod(pod(metadata={"namespace": "shop"}, **status))
+    assert instance(slim).unstarted is unstarted
+    assert instance(slim_pod(pod(metadata={"namespace": "shop"}, **status) | {"spec": {}})).unstarted is False
 
 
 def test_a_pod_without_a_node_and_one_on_a_lost_node_are_told_apart() -> None:

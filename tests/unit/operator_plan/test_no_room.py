@@ -1,7 +1,9 @@
-"""Places that no node takes, and what a corrected template does for them."""
+"""Places that no node takes, or on whose node nothing starts, and what a corrected template does for them."""
 
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.slots import Slot
@@ -46,6 +48,17 @@ def test_in_the_modes_without_controllers_too() -> None:
     (action,) = decide(observed, replication={"mode": "Raft"}).actions
     assert isinstance(action, Restart)
     assert (action.component, action.ordinal, action.why) == ("broker", 0, RestartReason.STUCK)
+
+
+@pytest.mark.parametrize("mode", ["Controller", "Raft", "Static"])
+def test_a_pod_whose_containers_nothing_could_start_too(mode: str) -> None:
+    """As with a volume in `podTemplate` that is not there: the platform calls it ContainerCreating for ever."""
+    observed = replace(placeless(OLD, unschedulable="", unstarted=True), controllers=controllers())
+    (action,) = decide(observed, replication={"mode": mode}).actions
+    assert isinstance(action, Restart)
+    assert (action.component, action.ordinal, action.why) == ("broker", 0, RestartReason.STUCK)
+    young = placeless(OLD, unschedulable="", unstarted=True, started_at=NOW - 60)
+    assert decide(replace(young, controllers=controllers()), replication={"mode": mode}).actions == ()
 
 
 def test_who_may_still_get_a_node_or_would_only_fail_elsewhere_is_left_alone() -> None:
