@@ -40,6 +40,18 @@ def test_who_is_in_sync_is_believed_of_the_leader_alone() -> None:
     assert asked in rule["expr"]
 
 
+def test_a_follower_whom_nobody_awaits_is_told_of_only_while_it_does_not_keep_up() -> None:
+    """In mode static some are never in sync, and in mode raft those without a vote. Of a broker that does not say whom
+    it awaits, as one of a former release, each follower counts."""
+    [rule] = [rule for rule in RULES if rule["alert"] == "LogHerdFollowerOutOfSync"]
+    told, _, left_out = rule["expr"].partition(" unless on (group, instance, broker) (")
+    assert told == "logherd_replication_follower_in_sync == 0"
+    assert set(left_out.removesuffix(")").strip().split(" and ")) == {
+        "logherd_replication_follower_awaited == 0", "logherd_replication_follower_connected == 1",
+        "logherd_replication_follower_lag_seconds < 60",
+    }  # fmt: skip
+
+
 def test_every_rule_says_how_urgent_it_is_and_where_to_look() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES) > 10
     for rule in RULES:

@@ -49,6 +49,7 @@ class FollowerView(_View, frozen=True, kw_only=True):
 
     `flushed` and `lag_bytes` are None until it has answered in this epoch; `lag_ms`: since when it has not had
     everything, 0 while it is in step. `copying`: of a full copy the share that is done, 0 to 1; None if there is none.
+    `awaited`: it is to be in sync; False without a vote, and in mode static for whom the table does not name.
     """
 
     broker_id: int
@@ -58,6 +59,7 @@ class FollowerView(_View, frozen=True, kw_only=True):
     lag_bytes: int | None
     lag_ms: int | None
     copying: float | None = None
+    awaited: bool = True
 
 
 class PendingView(_View, frozen=True, kw_only=True):

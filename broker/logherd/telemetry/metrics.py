@@ -137,6 +137,12 @@ MIN_IN_SYNC = _gauge("replication_min_in_sync_replicas", "With fewer members not
 PENDING = _gauge("replication_pending_change", "1 while a change of the in-sync set is proposed and not answered.")
 CLOSED = _gauge("replication_writes_closed", "1 while the leader takes no writes of clients.")
 FOLLOWER_IN_SYNC = _gauge("replication_follower_in_sync", "At the leader: 1 for each follower in sync.", "broker")
+FOLLOWER_AWAITED = _gauge(
+    "replication_follower_awaited",
+    "At the leader: 1 for each follower that is to be in sync; 0 without a vote, and in mode static for whom the table "
+    "of roles does not name.",
+    "broker",
+)
 FOLLOWER_CONNECTED = _gauge("replication_follower_connected", "At the leader: 1 for each follower linked.", "broker")
 FOLLOWER_LAG_BYTES = _gauge(
     "replication_follower_lag_bytes", "At the leader: bytes of the log that a follower has not flushed.", "broker"
@@ -188,8 +194,8 @@ SECTIONS: Final[Mapping[str, tuple[Metric, ...]]] = {
         DISK_TOTAL, DISK_FREE, DISK_RESERVE,
     ),
     "Brokers of a replicated group": (
-        ROLE, SERVING, EPOCH, LEASE, IN_SYNC, MIN_IN_SYNC, PENDING, CLOSED, FOLLOWER_IN_SYNC, FOLLOWER_CONNECTED,
-        FOLLOWER_LAG_BYTES, FOLLOWER_LAG_SECONDS, FORWARDED, HELD,
+        ROLE, SERVING, EPOCH, LEASE, IN_SYNC, MIN_IN_SYNC, PENDING, CLOSED, FOLLOWER_IN_SYNC, FOLLOWER_AWAITED,
+        FOLLOWER_CONNECTED, FOLLOWER_LAG_BYTES, FOLLOWER_LAG_SECONDS, FORWARDED, HELD,
     ),
     "Replicas and damage": (DAMAGE_MET, DAMAGED, MENDED),
     "Controllers": (

@@ -376,8 +376,9 @@ class ByRoles:
             broker_id = each.process.broker_id
             state = leading.follower_state(broker_id)
             flushed = state[1] if state is not None and state[1] != NOWHERE else None
-            follows = broker_id in leading.table.synchronous and broker_id not in leading.behind
-            found.append(FollowerState(broker_id, follows, flushed, each.in_step_at))
+            awaited = broker_id in leading.table.synchronous
+            follows = awaited and broker_id not in leading.behind
+            found.append(FollowerState(broker_id, follows, flushed, each.in_step_at, awaited))
         return found
 
     def pending(self, now: int) -> PendingView | None:

@@ -345,10 +345,12 @@ class ByVotes:
             if broker_id is None or member == self._identity:
                 continue
             recent = heard is not None and heard >= patient_from
-            follows = recent and flushed >= needed and ground.members.current.is_voter(member)
+            awaited = ground.members.current.is_voter(member)
+            follows = recent and flushed >= needed and awaited
             pace = self._noted.paces.get(member)
             step_at = heard if flushed >= self._log.end else pace.in_step_at if pace is not None else None
-            found.append(FollowerState(broker_id, follows, flushed if flushed != NOWHERE else None, step_at))
+            known = flushed if flushed != NOWHERE else None
+            found.append(FollowerState(broker_id, follows, known, step_at, awaited))
         return found
 
     def pending(self, now: int) -> PendingView | None:

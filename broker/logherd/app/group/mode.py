@@ -43,12 +43,15 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """A follower as its leader knows it. `in_step_at`: when it last had everything; None: not yet, or not known."""
+    """A follower as its leader knows it. `in_step_at`: when it last had everything; None: not yet, or not known.
+    `awaited`: it is to be in sync; not so without a vote, or if the table of roles does not name it.
+    """
 
     broker_id: BrokerId
     in_sync: bool
     flushed: Position | None
     in_step_at: int | None
+    awaited: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class GroupView:
             broker_id=each.broker_id,
             connected=any(peer.connected for peer in self._engine.peers() if peer.name == str(each.broker_id)),
             in_sync=each.in_sync,
+            awaited=each.awaited,
             flushed=flushed,
             lag_bytes=lag_bytes,
             lag_ms=lag_ms,

@@ -65,6 +65,7 @@ def read_replication(readings: Readings, view: ReplicationView | None) -> None:
     for each in view.followers:
         broker = str(each.broker_id)
         readings.tell(metrics.FOLLOWER_IN_SYNC, each.in_sync, broker)
+        readings.tell(metrics.FOLLOWER_AWAITED, each.awaited, broker)
         readings.tell(metrics.FOLLOWER_CONNECTED, each.connected, broker)
         if each.lag_bytes is not None:
             readings.tell(metrics.FOLLOWER_LAG_BYTES, each.lag_bytes, broker)

@@ -204,6 +204,19 @@ def test_a_leader_that_serves_says_who_has_everything() -> None:
     assert roles_of(stand).complete
 
 
+def test_a_follower_that_the_table_does_not_name_is_known_as_one_whom_nobody_awaits() -> None:
+    mode = started(Stand("static"))
+    links = [SimpleNamespace(process=SimpleNamespace(broker_id=BrokerId(each)), in_step_at=0) for each in (2, 3)]
+    mode.machine = SimpleNamespace(  # type: ignore[assignment]
+        leading=SimpleNamespace(
+            attendance=links, table=mode.recorded.table, behind=(), follower_state=lambda _: (0, Position(1))
+        )
+    )
+    assert [(each.broker_id, each.in_sync, each.awaited) for each in mode.followers()] == [
+        (2, True, True), (3, False, False),
+    ]  # fmt: skip
+
+
 FIRST = next_epoch(1, Epoch(0), "its leader's first process")
 SECOND = next_epoch(1, FIRST, "and the one after a crash")
 

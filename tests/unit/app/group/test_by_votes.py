@@ -302,6 +302,14 @@ def test_a_follower_that_is_a_moment_behind_all_the_time_is_in_sync(monkeypatch:
     assert led.in_sync() == [1], "which is no moment any more"
 
 
+def test_a_follower_without_a_vote_is_known_as_one_whom_nobody_awaits(monkeypatch: pytest.MonkeyPatch) -> None:
+    led = Led(Stand("raft"))
+    assert [(each.broker_id, each.awaited) for each in led.mode.followers()] == [(1, True), (3, True)]
+    current = led.core.raft.ground.members.current
+    monkeypatch.setattr(type(current), "is_voter", lambda self, each: each in self.voters and each != voter(3))
+    assert [(each.broker_id, each.awaited) for each in led.mode.followers()] == [(1, True), (3, False)]
+
+
 def test_since_when_a_follower_lacks_something_is_known_while_it_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of one that is away; and under load one that is a moment behind is no longer behind than that."""
     led, began = Led(Stand("raft")), boot_ms()

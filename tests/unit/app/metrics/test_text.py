@@ -27,6 +27,9 @@ VIEW = ReplicationView(
     followers=[
         FollowerView(broker_id=2, connected=True, in_sync=True, flushed=880, lag_bytes=20, lag_ms=1_500),
         FollowerView(broker_id=3, connected=False, in_sync=False, flushed=None, lag_bytes=None, lag_ms=None),
+        FollowerView(
+            broker_id=4, connected=True, in_sync=False, flushed=900, lag_bytes=0, lag_ms=0, awaited=False
+        ),
     ],
     pending=PendingView(members=[1, 2, 3], why="broker 3 has caught up", age_ms=5), closed=None,
     requests=RequestsView(forwarded=11, held=2),
@@ -95,6 +98,7 @@ def test_a_leader_tells_all_that_is_known_of_its_group() -> None:
     assert found["logherd_replication_follower_lag_bytes[2]"] == 20
     assert found["logherd_replication_follower_lag_seconds[2]"] == 1.5
     assert found["logherd_replication_follower_connected[3]"] == 0
+    assert [found[f"logherd_replication_follower_awaited[{each}]"] for each in (2, 3, 4)] == [1, 1, 0]
     assert "logherd_replication_follower_lag_bytes[3]" not in found
     assert (found["logherd_replication_pending_change"], found["logherd_replication_writes_closed"]) == (1, 0)
     assert (found["logherd_forwarded_requests_total"], found["logherd_held_requests"]) == (11, 2)
