@@ -10,6 +10,8 @@ Rules (H17):
  5. What stands in it is read again now and then: nobody says so when somebody empties the slice, or deletes it and the
     operator makes a new one.
  6. An API server that has too much to do, or refuses a change, is asked more and more seldom, but once in a lease.
+ 7. One that does not answer in time is given twice as long with each try, while the slice is not known to lead to the
+    leader: else one that needs a second would never be heard. Else no request may hold up the next question.
 """
 
 from collections.abc import Mapping
@@ -22,6 +24,9 @@ EPOCH = "logherd.dev/epoch"
 HOLDER = "logherd.dev/kept-by"
 _AGAIN = 10.0
 """Seconds between two readings of a slice that stands as it should, or that is not there."""
+_PATIENCE = 3.0
+"""Seconds for a request to the API server at most, if they are more than the time between two questions."""
+_DOUBLINGS = 16
 _DIGITS_MAX = 18
 
 
@@ -95,6 +100,7 @@ class Keeper:
         self._read_at: float | None = None
         self._refused_at = float("-inf")
         self._rest = 0.0
+        self._unanswered = 0
 
     def needs_slice(self, now: float) -> bool:
         """Has the slice to be read before anything is decided?"""
@@ -114,8 +120,23 @@ class Keeper:
         same = stands.epoch == heard.epoch and (stands.address, stands.holder) == (heard.address, self._name)
         return heard.epoch if same else None
 
+    def patience(self, pause: float) -> float:
+        """How long the next request to the API server may take. `pause`: between two questions to the controller."""
+        if self.confirmed is not None:
+            self._unanswered = 0
+        return min(pause * 2.0**self._unanswered, max(pause, _PATIENCE))
+
+    def unanswered(self) -> None:
+        """The API server did not answer in that time."""
+        self._unanswered = min(self._unanswered + 1, _DOUBLINGS)
+
+    def changed(self, stands: Slice, now: float) -> None:
+        """The slice as our patch left it."""
+        self._unanswered = 0
+        self.read(stands, now)
+
     def read(self, stands: Slice, now: float) -> None:
-        """The slice as it was read or as a patch left it."""
+        """The slice as it was read."""
         if self._again_at is not None and stands.holder != self._name:
             self._leader_at = max(self._leader_at, self._again_at)
         self._again_at = None

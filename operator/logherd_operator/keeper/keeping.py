@@ -71,24 +71,29 @@ def _keep(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
     if change is None:
         return
     try:
-        keeper.read(slice_of(patch_slice(keeping.slice_place, change, keeping.name, keeping.pause)), clock())
+        seconds = keeper.patience(keeping.pause)
+        keeper.changed(slice_of(patch_slice(keeping.slice_place, change, keeping.name, seconds)), clock())
         _log.info("the leader's endpoint is %s in epoch %d", change.address or "empty", change.epoch)
     except NoAnswer as error:
         # Not the version that we know, or nobody knows whether it was done: read it again.
         keeper.forget()
-        if error.status not in (_UNANSWERED, http.HTTPStatus.CONFLICT):
+        if error.status == _UNANSWERED:
+            keeper.unanswered()
+        elif error.status != http.HTTPStatus.CONFLICT:
             keeper.refused(clock(), keeping.pause)
         _log.warning("the slice was not changed: %s", error)
 
 
 def _read(keeper: Keeper, keeping: Keeping, clock: Callable[[], float]) -> None:
     try:
-        keeper.read(slice_of(read_slice(keeping.slice_place, keeping.pause)), clock())
+        keeper.read(slice_of(read_slice(keeping.slice_place, keeper.patience(keeping.pause))), clock())
     except NoAnswer as error:
         if error.status in _NOT_HERE:
             keeper.missed(clock())
         else:
             keeper.unread(clock())
-            if error.status != _UNANSWERED:
+            if error.status == _UNANSWERED:
+                keeper.unanswered()
+            else:
                 keeper.refused(clock(), keeping.pause)
         _log.warning("the slice was not read: %s", error)
