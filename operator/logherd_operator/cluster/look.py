@@ -94,7 +94,7 @@ def _instance(pod: Object, budgets: Sequence[Object]) -> Instance:
         ready=ready.get("status") == "True",
         leaves_by=None if leaves is None else _seconds(leaves),
         unreachable=status.get("reason") in _NODE_GONE or ready.get("reason") in _NODE_GONE,
-        failing=_failing(status),
+        failing=_failing(status) or ("" if ready.get("status") == "True" else _deaf(status)),
         unschedulable=str(scheduled.get("message") or "no node fits") if starved else "",
         unstarted=bool(node) and _never_ran(status),
         node=node,
@@ -112,6 +112,12 @@ def _failing(status: Object) -> str:
             words = str(waiting.get("message") or "")
             return f"{waiting['reason']}: {words}" if words else str(waiting["reason"])
     return ""
+
+
+def _deaf(status: Object) -> str:
+    """The kubelet asks a pod at its first address, and never finds one ready that does not listen there."""
+    address = str(status.get("podIP") or "")
+    return f"its first address is {address}, and only on IPv4 anything listens" if ":" in address else ""
 
 
 def _never_ran(status: Object) -> bool:

@@ -112,7 +112,7 @@ def slim_workload(body: Document) -> dict[str, Any]:
 def slim_pod(body: Document) -> dict[str, Any]:
     """What is looked at of a pod."""
     status = body.get("status") or {}
-    kept: dict[str, Any] = {name: status[name] for name in ("phase", "reason") if name in status}
+    kept: dict[str, Any] = {name: status[name] for name in ("phase", "reason", "podIP") if name in status}
     kept["conditions"] = [
         {name: each[name] for name in ("type", "status", "reason", "message") if name in each}
         for each in status.get("conditions") or ()

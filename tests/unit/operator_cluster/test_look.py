@@ -96,6 +96,22 @@ def test_only_what_does_not_mend_itself_is_called_failing(status: dict[str, Any]
     assert instance(pod(**status)).failing == failing
 
 
+@pytest.mark.parametrize(
+    ("address", "ready", "failing"),
+    [
+        ("fd00::5", "False", "its first address is fd00::5, and only on IPv4 anything listens"),
+        ("10.0.0.5", "False", ""),
+        ("fd00::5", "True", ""),
+        (None, "False", ""),
+    ],
+)
+def test_a_pod_that_has_no_address_of_ours_says_so(address: str | None, ready: str, failing: str) -> None:
+    told = {} if address is None else {"podIP": address}
+    seen = pod(metadata={"namespace": "shop"}, phase="Running", conditions=[condition("Ready", ready)], **told)
+    assert instance(seen).failing == failing
+    assert instance(slim_pod(seen)).failing == failing
+
+
 CREATING = {"restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
 
 
