@@ -1,6 +1,7 @@
 """The folder of one group on this machine.
 
 DIR/group.json           what is remembered (`state.py`); it stays after `down`, so that the folder keeps its owner
+DIR/group.boot           since which start of the machine the processes in it are what they are called
 DIR/group.lock           held by the `logherd up` that keeps the group, and while `down` works
 DIR/spec.json            the BrokerGroup that is in force
 DIR/now.json             what the keeper saw and is doing, for `logherd status`
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from logherd_operator.local.errors import LocalError, NotRunning
+from logherd_operator.local.processes import boot_id
 from logherd_operator.local.state import FORMAT, GroupState, PlaceState, from_json, to_json
 
 __all__ = ["DEFAULT_PARENT", "Folder", "find_folder"]
@@ -32,6 +34,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._boot_written = ""
 
     def of(self, place: PlaceState, suffix: str = "") -> Path:
         """A file of a place; without a suffix the folder of its data."""
@@ -51,6 +54,10 @@ class Folder:
     @property
     def _state(self) -> Path:
         return self.path / "group.json"
+
+    @property
+    def _boot(self) -> Path:
+        return self.path / "group.boot"
 
     def prepare(self) -> None:
         """Make the folder. Raises LocalError if that is not possible."""
@@ -85,10 +92,11 @@ class Folder:
             raise LocalError(f"{self.token_file}: the secret cannot be read: {error}") from error
 
     def read(self) -> GroupState | None:
-        """What is remembered; None for a folder without a group.
+        """What is remembered; None for a folder without a group. Of a former start of the machine no process is left.
 
         Raises: LocalError if the file is there and cannot be understood.
         """
+        outdated = self._is_of_former_boot()  # looked at first: who writes meanwhile is read as nobody
         try:
             document = json.loads(self._state.read_bytes())
             format_number = document.pop("format")
@@ -101,7 +109,8 @@ class Folder:
         if format_number != FORMAT:
             raise LocalError(f"{self._state}: has format {format_number}; this version knows {FORMAT}")
         try:
-            return from_json(document)
+            state = from_json(document)
+            return state.with_nobody() if outdated else state
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._unreadable(error) from error
 
@@ -111,7 +120,26 @@ class Folder:
     def write(self, state: GroupState) -> None:
         """Remember `state` in place of what was there, also over a loss of power. Raises LocalError if that is not
         possible."""
+        now = boot_id()
+        if self._boot_written != now:
+            if self._written_boot() != now:
+                # Until nobody stands there from before, no file may say that who stands there is of now.
+                self.write_text(self._state, to_json(state.with_nobody()), flush=True)
+                self.write_text(self._boot, now, flush=True)
+            self._boot_written = now
         self.write_text(self._state, to_json(state), flush=True)
+
+    def _is_of_former_boot(self) -> bool:
+        """Where nothing is known of boots, everything is believed. Who keeps a group now with a former release, which
+        writes none down, is not found after another boot; its guardians are, by their command lines."""
+        written, now = self._written_boot(), boot_id()
+        return bool(written and now) and written != now
+
+    def _written_boot(self) -> str:
+        try:
+            return self._boot.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A JSON file of this folder; None if there is none that can be understood."""

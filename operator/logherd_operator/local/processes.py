@@ -1,4 +1,5 @@
-"""Processes by pid and start time, so that a pid that the kernel gave to somebody else is never signalled."""
+"""Processes by pid and start time, so that a pid that the kernel gave to somebody else is never signalled. In another
+boot both may come again: what was written down goes by `boot_id`, too."""
 
 import errno
 import os
@@ -9,10 +10,11 @@ from pathlib import Path
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.state import Process
 
-__all__ = ["child_ticks", "is_alive", "lives", "signal_process", "start_process", "started_ticks"]
+__all__ = ["boot_id", "child_ticks", "is_alive", "lives", "signal_process", "start_process", "started_ticks"]
 
 _NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 """There is none of that number, or, in the words of older and newer kernels, it is a thread of another one."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PARENT_FIELD, _START_TIME_FIELD = 1, 19  # after the command's closing parenthesis in /proc/PID/stat
 
 
@@ -20,6 +22,14 @@ def started_ticks(pid: int) -> int | None:
     """When the process was started, in clock ticks since boot; None if there is none, or only its exit code is left."""
     fields = _fields(pid)
     return None if fields is None else int(fields[_START_TIME_FIELD])
+
+
+def boot_id() -> str:
+    """What the kernel has drawn since the machine was started; "" where it does not tell."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def child_ticks(pid: int, parent: int) -> int | None:

@@ -95,6 +95,11 @@ class GroupState:
         places = sorted([*others, place], key=lambda each: (each.component == "broker", each.ordinal))
         return replace(self, places=tuple(places))
 
+    def with_nobody(self) -> "GroupState":
+        """The same without any process: none of them lives."""
+        places = tuple(replace(each, guardian=None, told=None, starts=0) for each in self.places)
+        return replace(self, places=places, keeper=None)
+
     def without(self, place: PlaceState) -> "GroupState":
         """Without that place."""
         return replace(self, places=tuple(each for each in self.places if each != place))

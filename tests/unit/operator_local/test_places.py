@@ -298,7 +298,9 @@ def test_what_is_remembered_is_on_the_disk_before_it_bears_the_name(
 
     monkeypatch.setattr(os, "fsync", note)
     folder.write(STATE)
-    assert flushed == [("group.json.new", False), (tmp_path.name, True)]
+    files = ("group.json.new", "group.boot.new", "group.json.new")
+    assert [name for name, _ in flushed] == [each for file in files for each in (file, tmp_path.name)]
+    assert [there for _, there in flushed[:2]] == [False, True]
 
 
 def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
