@@ -102,24 +102,30 @@ class Situation:
 
         Without controllers that lead, or a group that leads itself, nobody becomes ready: then only what the platform
         calls failing counts, what no node takes, and what never ran on its node, as without a volume. And what merely
-        is not ready is not exchanged for a revision that fails elsewhere.
+        is not ready is not exchanged for a revision that fails elsewhere; nor, if it has run and may come back, for one
+        with which another waits to run.
         """
         if instance.ready or instance.terminating or instance.revision == wanted:
             return False
         if instance.failing:
             return True
         quorum = self.observed.quorum
-        others = [each.instance for each in siblings if each.instance is not None]
-        known_bad = any(each.failing for each in others if each.revision == wanted)
+        idle = _is_idle(instance)
+        others = [each.instance for each in siblings if each.instance is not None and each.instance.revision == wanted]
+        known_bad = any(each.failing or (not idle and _is_idle(each)) for each in others)
         led = quorum is not None and quorum.leader is not None
         if not self.by_controllers:
             led = self.group is not None and self.group.led
-        idle = bool(instance.unschedulable) or instance.unstarted
         return (led or idle) and not known_bad and not self.starting(instance)
 
     def starting(self, instance: Instance) -> bool:
         """May it still become ready by itself, so that nobody touches it (OP-52)?"""
         return not instance.ready and not instance.failing and self.now - instance.started_at < self.pace.starting
+
+
+def _is_idle(instance: Instance) -> bool:
+    """Has nothing of it run? It has no node, or nothing starts there."""
+    return bool(instance.unschedulable) or instance.unstarted
 
 
 def held_for_orders(situation: Situation, stale: Iterable[Slot]) -> bool:

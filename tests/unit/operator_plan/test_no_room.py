@@ -15,8 +15,10 @@ from unit.operator_plan.looks import (
     broker,
     controllers,
     decide,
+    group,
     instance,
     look,
+    replica,
 )
 
 NO_NODE: dict[str, Any] = {"ready": False, "unschedulable": "0/3 nodes match the selector"}
@@ -68,3 +70,18 @@ def test_who_may_still_get_a_node_or_would_only_fail_elsewhere_is_left_alone() -
     bad = (*observed.controllers[:2], Slot(ordinal=2, instance=failing))
     brokers = tuple(broker(n, report=None, stands=instance(n, ready=False)) for n in range(3))
     assert restarted(replace(observed, controllers=bad, brokers=brokers)) == []
+
+
+@pytest.mark.parametrize("stuck", [{"unstarted": True}, NO_NODE, {"failing": "ImagePullBackOff"}])
+def test_who_has_run_is_not_exchanged_for_a_template_with_which_another_does_not_start(stuck: dict[str, Any]) -> None:
+    """As in the midst of an update that fails: who is down for a moment would be lost to it, too."""
+    gone = instance(2, **{"ready": False, **stuck})
+    observed = look(
+        brokers=(
+            broker(0, stands=instance(0, revision=OLD)),
+            broker(1, stands=instance(1, revision=OLD, ready=False), report=None),
+            broker(2, stands=gone, report=None),
+        ),
+        group=group(in_sync=(1,), replicas=(replica(1), replica(2, alive=False), replica(3, alive=False))),
+    )
+    assert restarted(observed) == []
