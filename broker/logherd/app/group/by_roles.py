@@ -245,7 +245,7 @@ class ByRoles:
             "roles", table=table.number, leader=table.leader, synchronous=",".join(map(str, table.synchronous)) or None,
             copies=table.copies, loss_accepted=table.forgiven == table.number or None,
         )  # fmt: skip
-        self._first = self._first_table() if told and self._alone else None
+        self._first = self._first_table() if told and (self._alone or self._unsure) else None
         if self._host is not None:
             self._host.step(Assigned(table, waits=self._first is not None))
             self._host.announce()

@@ -236,6 +236,25 @@ def test_h7_who_may_have_lost_what_was_acknowledged_does_not_lead_whoever_has_it
     assert assigned(stand) == [mode.recorded.table]
 
 
+def test_h7_who_hears_that_it_leads_and_may_have_lost_what_was_acknowledged_compares_its_end_first(
+    clock: Clock,
+) -> None:
+    """As after a promotion that the controllers recorded, of which this broker did not hear before its machine went
+    down."""
+    stand, mode = lost_its_end(FOLLOWS)
+    ours = stand.log.epochs.point_at(stand.log.end)
+    later = found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2))
+    told(stand, mode, 3, later)
+    told(stand, mode, 1, later, end=(ours.epoch, ours.position + 1))
+    greeted(mode, 1)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert stand.steps[-1] == Assigned(later.table, waits=True)
+    assert mode.obstacle.endswith("and more is at broker 1: promote that")
+    told(stand, mode, 1, later, end=(ours.epoch, ours.position))
+    assert stand.steps[-1] == Assigned(later.table)
+
+
 @pytest.mark.parametrize("end", [None, (0, 0)], ids=["of a former release", "who has less"])
 def test_who_may_have_lost_something_leads_if_nobody_has_it(clock: Clock, end: tuple[int, int] | None) -> None:
     stand, mode = lost_its_end()
