@@ -94,6 +94,27 @@ def test_a_completion_of_bytes_that_were_cut_counts_only_up_to_the_cut() -> None
     assert durable.position == 30
 
 
+def test_what_a_cut_left_alone_is_not_durable_before_its_own_flush() -> None:
+    """The cut is beyond the first of two writes that are on their way."""
+    durable = DurableEnd(Position(0))
+    first, second = durable.wrote(Position(10), 0), durable.wrote(Position(30), 0)
+    durable.cut(Position(20))
+    assert durable.flushed(first)
+    assert durable.position == 10
+    assert durable.flushed(second)
+    assert durable.position == 20
+
+
+def test_a_completion_that_is_told_late_or_again_takes_nothing_back() -> None:
+    durable = DurableEnd(Position(0))
+    first, second = durable.wrote(Position(10), 0), durable.wrote(Position(20), 0)
+    assert durable.flushed(second)
+    assert (durable.position, durable.flushed_token) == (20, second)
+    for late in (first, second):
+        assert not durable.flushed(late)
+        assert (durable.position, durable.flushed_token) == (20, second)
+
+
 def test_a_flush_that_nobody_asked_for_is_an_error_of_the_shell() -> None:
     with pytest.raises(InvariantError):
         DurableEnd(Position(0)).flushed(1)
