@@ -92,6 +92,15 @@ def test_a_leader_that_has_compacted_the_shared_part_says_so() -> None:
     assert compacted.agreed(Point(Epoch(3), Position(4 * STEP)), end) == Point(Epoch(3), Position(4 * STEP))
 
 
+def test_a_leader_without_the_epoch_of_a_hint_asks_about_the_end_of_its_own_earlier_one() -> None:
+    """Where the hint lies it need not have a record that ends there."""
+    history, end = history_of([1, 1, 1, 3])
+    hint = Point(Epoch(2), Position(STEP + 2))
+    assert history.agreed(hint, end) == Point(Epoch(1), Position(3 * STEP))
+    assert history.agreed(Point(Epoch(1), Position(2 * STEP)), end) == Point(Epoch(1), Position(2 * STEP))
+    assert history.agreed(Point(Epoch(3), Position(9 * STEP)), end) == Point(Epoch(3), Position(4 * STEP))
+
+
 @pytest.mark.parametrize(
     ("base", "runs"),
     [
