@@ -175,6 +175,24 @@ def test_whose_answers_take_longer_than_a_round_is_judged_by_them_all_the_same()
     ]
 
 
+def test_an_answer_that_was_overtaken_says_nothing_about_what_was_flushed_since() -> None:
+    log = even_log(1)
+    ship = Shipper(log, OPTIONS, commit=Position(0), now=0)
+    in_step(log.end, ship, F)
+    for now in range(2):
+        ship.step(Beat(), now)
+    ship.step(FromFollower(F, HeartbeatAck(1, Position(SIZE))), 2)
+    log.append(Kind.DATA, Epoch(1), b"0 of 1")
+    ship.step(Grown(), 3)
+    ship.step(FromFollower(F, AppendAck(1, log.end, log.end)), 4)
+    ship.step(Beat(), 5)
+    assert ship.step(FromFollower(F, HeartbeatAck(2, Position(SIZE))), 6).events == []
+    assert ship.match(F) == log.end
+    assert ship.step(FromFollower(F, HeartbeatAck(3, Position(SIZE))), 7).events == [
+        LostData(F, log.end, Position(SIZE))
+    ]
+
+
 def test_who_is_busy_is_sent_heartbeats_only_until_it_says_otherwise() -> None:
     log = even_log(1)
     ship = Shipper(log, OPTIONS, commit=Position(0), now=0)
