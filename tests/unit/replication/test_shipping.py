@@ -222,6 +222,38 @@ def test_followers_behind_catch_up_with_a_log_that_grows_faster_than_their_allow
     assert set(caught_up_at) == {F, G}
 
 
+def test_what_is_appended_meanwhile_may_be_taken_once_by_each_that_is_behind() -> None:
+    log = log_of(*[1] * 60)
+    options = replace(SMALL, message_bytes_max=40, window_messages=100, window_bytes=400, catch_up_bytes_per_second=1)
+    ship = Shipper(log, options, commit=Position(0), now=0)
+    ship.step(FollowersSet((F, G)), 0)
+    at = dict.fromkeys((F, G), Position(0))
+    for peer in (F, G):
+        ship.step(FromFollower(peer, AppendReject(1, log.end, ORIGIN)), 0)
+
+    def taken() -> int:
+        """Bytes that the two get until they get no more."""
+        taken, more = 0, 1
+        for _ in range(100):
+            if more == 0:
+                return taken
+            out, more = ship.step(ShipperTick(), 0).messages, 0
+            for peer in (F, G):
+                out += ship.step(FromFollower(peer, AppendAck(2, at[peer], at[peer])), 0).messages
+                spans = [each.span for each in appends(out, peer) if each.span.data]
+                at[peer] = max([at[peer], *(span.end for span in spans)])
+                more += sum(len(span.data) for span in spans)
+            taken += more
+        raise AssertionError("there is no limit")
+
+    assert options.window_bytes <= taken() <= options.window_bytes + 40
+    before = log.end
+    for _ in range(3):
+        log.append(Kind.DATA, Epoch(1), b"x" * 30)
+    assert abs(taken() - 2 * (log.end - before)) <= 40
+    assert max(at.values()) < before, "both are still behind"
+
+
 def test_a_message_is_no_larger_than_is_set_and_a_larger_record_travels_alone() -> None:
     log = log_of(1)
     ship = in_step(log, replace(SMALL, window_messages=10))
