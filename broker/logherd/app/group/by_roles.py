@@ -182,7 +182,7 @@ class ByRoles:
     def _first_table(self) -> FirstTable:
         table, until = self.recorded.table, boot_ms() + self.machine.ground.options.bound_ms
         if self._unsure:
-            return FirstTable(table.synchronous, until=None if table.everybody else until)
+            return FirstTable(table.synchronous, until=None if table.everybody else until, ends=True)
         return FirstTable(self._others, until=until)
 
     def _begin(self) -> None:
@@ -275,7 +275,7 @@ class ByRoles:
             return
         try:
             self._compare(process.broker_id, theirs, begun=about.begun)
-            self._compare_end(process.broker_id, about.end)
+            self._compare_end(process.broker_id, theirs, about.end)
             self._begin()
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
@@ -302,10 +302,12 @@ class ByRoles:
         elif theirs.table == ours.table and broker_id == ours.table.leader and theirs.eligible != ours.eligible:
             self._roles.record(theirs)
 
-    def _compare_end(self, broker_id: BrokerId, end: tuple[int, int] | None) -> None:
-        if self._first is not None and self._unsure and end is not None:
-            theirs = Point(Epoch(end[0]), Position(end[1]))
-            self._first.compared(broker_id, ahead=self._log.epochs.refutes(theirs, self._log.end))
+    def _compare_end(self, broker_id: BrokerId, theirs: Recorded, end: tuple[int, int] | None) -> None:
+        if self._first is None or not self._unsure:
+            return
+        ahead = end is not None and self._log.epochs.refutes(Point(Epoch(end[0]), Position(end[1])), self._log.end)
+        # Who knows an earlier table may still follow its leader; once it has taken this one it says hello again.
+        self._first.compared(broker_id, ahead=ahead, final=theirs.table == self.recorded.table)
 
     def _is_near(self, number: int) -> bool:
         """Whether a group that has come to where this broker is can be at this table. It would be kept for good."""

@@ -25,9 +25,11 @@ __all__ = ["FirstTable"]
 class FirstTable:
     """Invariant: while somebody is known to have other roles under the same number, nobody leads by either's."""
 
-    def __init__(self, others: Iterable[BrokerId], *, until: int | None) -> None:
-        """`until`: when it waits no longer for those who say nothing, in milliseconds of `boot_ms`; None: never."""
+    def __init__(self, others: Iterable[BrokerId], *, until: int | None, ends: bool = False) -> None:
+        """`until`: when it waits no longer for those who say nothing, in milliseconds of `boot_ms`; None: never.
+        `ends`: it matters where their logs end."""
         self._silent = {*others}
+        self._uncompared = {*self._silent} if ends else set[BrokerId]()
         self._until = until
         self._differing: set[BrokerId] = set()
         self._ahead: set[BrokerId] = set()
@@ -36,9 +38,12 @@ class FirstTable:
         """A replica has told its table."""
         (self._differing.discard if agrees else self._differing.add)(broker_id)
 
-    def compared(self, broker_id: BrokerId, *, ahead: bool) -> None:
-        """A replica has told where its log ends: whether that is not here."""
+    def compared(self, broker_id: BrokerId, *, ahead: bool, final: bool) -> None:
+        """A replica has told where its log ends, if it can: whether that is not here. `final`: it follows nobody else
+        any more, so that its log does not grow behind what it has told."""
         (self._ahead.add if ahead else self._ahead.discard)(broker_id)
+        if final:
+            self._uncompared.discard(broker_id)
 
     def greeted(self, broker_id: BrokerId) -> None:
         """A replica has said up to where it knows the log to be committed, and the machine has heard it."""
@@ -47,7 +52,8 @@ class FirstTable:
     def settled(self, now: int) -> bool:
         """Whether the machine may be told who leads."""
         over = self._until is not None and now >= self._until
-        return not self._differing and not self._ahead and (not self._silent or over)
+        waits = bool(self._silent or self._uncompared)
+        return not self._differing and not self._ahead and (not waits or over)
 
     @property
     def obstacle(self) -> str:

@@ -208,6 +208,7 @@ def test_a_leader_whose_machine_went_down_before_all_was_flushed_hears_the_other
     mode = started(stand, options, trusted=trusted)
     assert (assigned(stand) == [mode.recorded.table]) is at_once
     for other in (1, 3):
+        told(stand, mode, other, mode.recorded)
         greeted(mode, other)
     assert assigned(stand) == [mode.recorded.table]
 
@@ -245,12 +246,25 @@ def test_h7_who_hears_that_it_leads_and_may_have_lost_what_was_acknowledged_comp
     ours = stand.log.epochs.point_at(stand.log.end)
     later = found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2))
     told(stand, mode, 3, later)
+    greeted(mode, 1)  # which leaves before the hello that tells the end
     told(stand, mode, 1, later, end=(ours.epoch, ours.position + 1))
-    greeted(mode, 1)
     clock.now += 10 * PATIENCE_MS
     mode.tick()
     assert stand.steps[-1] == Assigned(later.table, waits=True)
     assert mode.obstacle.endswith("and more is at broker 1: promote that")
+    told(stand, mode, 1, later, end=(ours.epoch, ours.position))
+    assert stand.steps[-1] == Assigned(later.table)
+
+
+def test_h7_an_end_that_was_told_under_a_former_table_is_not_the_last_word(clock: Clock) -> None:
+    """Whoever told it acknowledged more of that table's leader until it took this one."""
+    stand, mode = lost_its_end(FOLLOWS)
+    ours = stand.log.epochs.point_at(stand.log.end)
+    later = found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2))
+    told(stand, mode, 3, later)
+    told(stand, mode, 1, THEIRS, end=(ours.epoch, ours.position))
+    greeted(mode, 1)
+    assert stand.steps[-1] == Assigned(later.table, waits=True)
     told(stand, mode, 1, later, end=(ours.epoch, ours.position))
     assert stand.steps[-1] == Assigned(later.table)
 
