@@ -145,3 +145,23 @@ def test_who_is_proposed_to_leave_counts_until_that_is_accepted() -> None:
     assert accepted is not None
     led.insync.learn(accepted)
     assert led.insync.reached() == END[2]
+
+
+def test_a_proposal_is_asked_again_as_it_is_while_its_outcome_is_not_known_and_not_at_every_look() -> None:
+    led, asked = Led(Present({TWO: (20, END[2])}), view(ME), committed=1), list[tuple[int, str]]()
+    retry_ms = led.ground.options.retry_ms
+    for now in range(0, 2 * retry_ms + 20, 20):
+        led.ground.begin(now)
+        if (command := led.mind(END[0])) is not None:
+            asked.append((now, command.request))
+    (request,) = {request for _, request in asked}
+    assert asked == [(0, request), (retry_ms, request), (2 * retry_ms, request)]
+    assert led.insync.asked_at == 0
+
+
+def test_g6_only_who_can_become_a_member_makes_a_leader_less_alone() -> None:
+    led = Led(Present({}), view(ME, TWO, learners=(THREE,), minimum=2))
+    for process in (Process(THREE, Registration(30)), Process(BrokerId(4), Registration(40))):
+        led.ground.standing.meet(process)
+    enough = {each: led.insync.can_be_enough({each}.__contains__) for each in map(BrokerId, range(1, 6))}
+    assert enough == {1: False, 2: True, 3: False, 4: True, 5: False}
