@@ -188,6 +188,19 @@ async def test_nothing_is_said_in_an_epoch_whose_promise_was_overtaken_before_a_
         assert bench.disk.happened == ["promise 1", "promise 3", "sent 1", "sent 2", "sent 3", "token 3"]
 
 
+async def test_before_a_promise_is_kept_no_more_is_told_than_is_on_the_disk() -> None:
+    """Nor what was wanted before the promise, and is written together with it."""
+    async with running() as bench:
+        bench.log.appended = 1
+        bench.flushing.want(Output(flush=1, held=(message(1),)))
+        bench.flushing.want(Output(flush=2, keep=Promise(Epoch(2)), held=(message(2),)))
+        bench.flushing.submit()
+        assert bench.disk.happened == []
+        bench.disk.may_write.set()
+        await bench.until(lambda: "token 2" in bench.disk.happened)
+        assert bench.disk.happened == ["promise 2", "log 1", "sent 1", "sent 2", "token 2"]
+
+
 async def test_a_step_that_changes_nothing_waits_for_the_token_of_an_earlier_one_or_for_none() -> None:
     async with running() as bench:
         bench.append(1)
@@ -280,7 +293,9 @@ async def test_what_is_held_follows_no_batch_before_it_is_submitted() -> None:
 
 async def test_what_came_while_a_batch_was_on_its_way_follows_it() -> None:
     async with running() as bench:
+        assert not bench.flushing.busy
         bench.append(1)
+        assert bench.flushing.busy
         bench.flushing.submit()
         bench.append(2)
         bench.disk.may_write.set()
