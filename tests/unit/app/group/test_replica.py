@@ -199,6 +199,30 @@ async def test_a_store_that_cannot_take_what_is_committed_fails_its_replica() ->
     assert world.replica.failure is failure
 
 
+async def test_a_replica_that_has_ended_serves_nothing_takes_nothing_and_has_nothing_sent() -> None:
+    world = World(leads=True)
+    world.machine.serving = lambda now: Epoch(1)
+    world.replica.disk.end = lambda: world.happened.append("disk ends")  # type: ignore[method-assign]
+    assert world.replica.serving() == Epoch(1)
+    world.replica.end()
+    assert world.replica.serving() is None
+    world.end = 5
+    world.replica.step(Appended())
+    await world.one_pass()
+    assert world.happened == ["disk ends"]
+
+
+async def test_after_a_failure_the_first_one_is_known_and_the_world_hears_of_it() -> None:
+    world, failure = World(leads=True), RuntimeError("broken")
+    world.settle = lambda: world.happened.append("settled")  # type: ignore[method-assign]
+    world.replica.disk.end = lambda: world.happened.append("disk ends")  # type: ignore[method-assign]
+    world.replica.fail(failure)
+    world.replica.fail(RuntimeError("another"))
+    world.replica.end()
+    assert world.replica.failure is failure
+    assert world.happened[:2] == ["disk ends", "settled"]
+
+
 async def test_a_leader_that_answers_before_the_flush_writes_what_a_pass_has_appended_itself() -> None:
     world = World(leads=True, flush="async")
     world.end = 5
