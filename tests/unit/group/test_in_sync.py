@@ -3,7 +3,8 @@
 import pytest
 
 from logherd.controller.commands import AlterSyncSet, Register
-from logherd.group.inputs import Health, SetAnswered
+from logherd.controller.reports import Report
+from logherd.group.inputs import Health, Heard, SetAnswered
 from logherd.group.output import Closed, SetChanged
 from logherd.group.seat import process_of
 from logherd.replication.messages import ReplicaId
@@ -77,6 +78,28 @@ def test_until_a_removal_is_accepted_the_member_counts() -> None:
     leader.feed(SetAnswered(command.request, tuple(m.broker_id for m in command.members), command.version + 1))
     assert leader.committed == end
     assert leader.heard(SetChanged)
+
+
+def test_r6_a_view_that_was_overtaken_by_an_accepted_proposal_puts_no_former_set_in_force() -> None:
+    """Who has joined may be the next leader from then on, so nothing counts without it."""
+    stage, leader, (one, other) = settled()
+    stage.isolate(one)
+    stage.run(2_500)
+    assert one.id not in stage.desk.group.sync.members
+    report = [ask for ask in leader.asks if isinstance(ask, Report)][-1]
+    overtaken = stage.desk.answer(report, stage.now)
+    stage.heal()
+    leading = leader.core.leading
+    assert leading is not None
+    while one.id not in leading.insync.members:
+        stage.run(1)
+    assert isinstance(overtaken, Heard)
+    leader.feed(overtaken)
+    stage.isolate(one)
+    end = leader.append()
+    stage.run(100)
+    assert (other.log.end, leader.serves is not None) == (end, True)
+    assert leader.committed < end
 
 
 def test_a_member_that_is_proposed_counts_before_it_is_one() -> None:
