@@ -5,7 +5,7 @@ import pytest
 from logherd.controller.commands import Release
 from logherd.controller.reports import Granted, Report, RoleView
 from logherd.controller.values import BrokerId, Registration
-from logherd.group.inputs import Drain, Flushed, Health, Heard, Noticed, Received, Tick
+from logherd.group.inputs import Appended, Drain, Flushed, Health, Heard, Noticed, Received, Tick
 from logherd.group.messages import Presence, Summons
 from logherd.group.output import Closed, Fenced, Following, Promise, Serving, Strange
 from logherd.group.seat import Process, replica_of
@@ -56,6 +56,17 @@ def test_an_epoch_to_which_no_group_has_come_is_not_kept(epoch: int) -> None:
             ReplicaId("9.0000000000000063"), f"says epoch {known + epoch - 1}, and here it is {known}"
         )
     assert stage.leader is leader
+
+
+def test_r1_service_ends_with_the_first_input_behind_the_lease_also_if_that_is_only_an_append() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    epoch = leader.core.epoch
+    leader.write(epoch, b"record")
+    stage.now += 4_000
+    output = leader.feed(Appended())
+    assert output.events[0] == Fenced(epoch, "the lease is over")
+    assert leader.core.serving(stage.now) is None
 
 
 def test_nothing_is_answered_in_an_epoch_that_is_not_durable() -> None:
