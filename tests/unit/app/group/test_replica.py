@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from logherd.app.group.replica import Replica
-from logherd.group.inputs import Appended, Flushed, Health, Input, Received
+from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, Linked, Received, Tick, Unlinked
 from logherd.group.output import Drained, Event, Output, Promise
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import ClusterId, Envelope, ReplicaId, Stale
@@ -195,6 +195,62 @@ async def test_a_store_that_cannot_take_what_is_committed_fails_its_replica() ->
     world = World(leads=False)
     world.commit, failure = Position(1), RuntimeError("damaged")
     world.advance = Mock(side_effect=failure)  # type: ignore[method-assign]
+    world.replica.receive([MESSAGE])
+    assert world.replica.failure is failure
+
+
+async def test_the_machine_hears_of_everything_that_happens_and_the_mode_of_messages_behind_it() -> None:
+    world, heard = World(leads=False), list[object]()
+    world.machine.step = lambda event, now: (heard.append(event), world.step(event, now))[1]
+    world.replica.mode.received = lambda envelope: heard.append(f"mode: {envelope.sender}")  # type: ignore[method-assign]
+    peer = MESSAGE.sender
+    world.replica.linked(peer)
+    world.replica.receive([MESSAGE])
+    world.replica.unlinked(peer)
+    world.replica.look()
+    world.replica.drain()
+    assert heard == [Linked(peer), Received(MESSAGE), f"mode: {peer}", Unlinked(peer), Tick(), Drain()]
+
+
+@pytest.mark.parametrize(
+    ("flush", "flushed", "busy", "told"),
+    [
+        ("sync", 0, False, False),
+        ("sync", 1, True, True),
+        ("async", 0, True, False),
+        ("async", 0, False, True),
+        ("async", 1, True, True),
+    ],
+)
+async def test_all_counts_as_flushed_once_it_is_on_the_disk_or_is_written_where_nobody_is_told_of_more(
+    flush: str, flushed: int, *, busy: bool, told: bool
+) -> None:
+    world = World(leads=False, flush=flush)
+    world.store.flushed_position = flushed
+    world.untaken = busy  # type: ignore[attr-defined]
+    waiting = asyncio.ensure_future(world.replica.flushed())
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert waiting.done() is told
+    world.replica.end()
+    await waiting
+
+
+async def test_the_world_looks_at_what_changed_after_news_and_after_what_comes_seldom() -> None:
+    world = World(leads=False)
+    world.settle = lambda: world.happened.append("settled")  # type: ignore[method-assign]
+    world.replica._feed(Received(MESSAGE))
+    assert world.happened == []
+    world.replica._feed(Tick())
+    assert world.happened == ["settled"]
+    world.events = (Drained(),)
+    world.replica._feed(Received(MESSAGE))
+    assert world.happened == ["settled", "event", "settled"]
+
+
+async def test_a_rule_that_the_machine_finds_broken_fails_its_replica() -> None:
+    world, failure = World(leads=False), RuntimeError("broken")
+    world.machine.step = Mock(side_effect=failure)
     world.replica.receive([MESSAGE])
     assert world.replica.failure is failure
 
