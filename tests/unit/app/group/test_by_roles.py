@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.about import About, RolesShape, decode_about, encode_about, shape_of
@@ -12,7 +13,7 @@ from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.roles_file import RolesFile
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned, Registered
-from logherd.group.output import Serving
+from logherd.group.output import Drained, Serving
 from logherd.group.table import PromotionRefusedError, Recorded, Table, first_epoch, next_epoch
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import AppendAck, Envelope, Heartbeat, ReplicaId
@@ -215,6 +216,63 @@ def test_a_follower_that_the_table_does_not_name_is_known_as_one_whom_nobody_awa
     assert [(each.broker_id, each.in_sync, each.awaited) for each in mode.followers()] == [
         (2, True, True), (3, False, False),
     ]  # fmt: skip
+
+
+def test_who_holds_everything_is_said_by_the_leader_of_this_very_table_and_kept() -> None:
+    """A promotion that loses nothing goes by it."""
+    stand = Stand("static", broker_id=2)
+    mode = started(stand)
+    table = mode.recorded.table
+    assert mode.recorded.eligible == (1, 2)
+    told(stand, mode, shape_of(Recorded(table, ())), sender="3.0000000000000001")
+    told(stand, mode, shape_of(Recorded(Table(number=1, leader=BrokerId(1)), (BrokerId(1),))))
+    assert mode.recorded == Recorded(table, (BrokerId(1), BrokerId(2)))
+    told(stand, mode, shape_of(Recorded(table, (BrokerId(1),))))
+    assert mode.recorded == roles_of(stand).recorded == Recorded(table, (BrokerId(1),))
+    assert mode.address_of(BrokerId(1)) == "b1:1"
+    later = Recorded(Table(number=2, leader=BrokerId(1)), (BrokerId(1),))
+    for recorded in (later, Recorded(table, (BrokerId(2),))):
+        told(stand, mode, shape_of(recorded))
+    assert mode.recorded == roles_of(stand).recorded == later
+    assert stand.failures == []
+
+
+def test_what_can_be_no_table_is_not_taken_and_fails_nobody() -> None:
+    stand = Stand("static", broker_id=2)
+    mode = started(stand)
+    known, shape = mode.recorded, shape_of(Recorded(Table(number=2, leader=BrokerId(1)), (BrokerId(1),)))
+    told(stand, mode, replace(shape, table=replace(shape.table, copies=9)))
+    assert (mode.recorded, stand.failures) == (known, [])
+
+
+def test_service_under_a_former_table_and_other_news_say_nothing_of_who_has_everything() -> None:
+    stand = Stand("static", broker_id=2)
+    roles = roles_of(stand)
+    recorded = Recorded(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(3),), copies=2), (BrokerId(2),))
+    roles.record(recorded)
+    mode = started(stand, roles)
+    for event in (Serving(Epoch(first_epoch(1) + 1)), Serving(Epoch(first_epoch(3) + 1)), Drained()):
+        mode.told(event)
+    assert mode.recorded == recorded
+    assert not roles.complete
+    assert stand.announced == 0
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_promotion_asks_for_what_is_on_the_disk_here_and_no_more(*, cut: bool) -> None:
+    """Of a cut the machine knows first; of what is only written the store."""
+    stand = Stand("static", broker_id=2)
+    append(stand.store)
+    flush(stand.store)
+    flushed = stand.log.end
+    append(stand.store)
+    mode = started(stand)
+    assert mode.machine.ground.durable.position > flushed
+    if cut:
+        flush(stand.store)
+        mode.machine.ground.durable.position = flushed
+    wanted = mode.prepare(Promote(after=1, synchronous=(1,), copies=2, loss=True))
+    assert wanted.table.holds.position == flushed
 
 
 FIRST = next_epoch(1, Epoch(0), "its leader's first process")

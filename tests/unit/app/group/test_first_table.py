@@ -17,7 +17,7 @@ from logherd.group.seat import cluster_of
 from logherd.group.table import Recorded, Table, found
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
-from logherd.replication.messages import Envelope, ReplicaId
+from logherd.replication.messages import Envelope, ReplicaId, Stale
 from logherd.settings.options import ReplicationOptions
 from unit.app.group.stand import GROUP, Stand, options_of, seat_of
 from unit.store.helpers import ROOT, append, flush
@@ -26,6 +26,7 @@ GUARD = TaskGuard(on_end=lambda _: None)
 LEADS = options_of("static", static={"leader": 2})
 AWAITS = options_of("static", static={"leader": 2, "synchronous": [1]})
 FOLLOWS = options_of("static", static={"leader": 1})
+IS_AWAITED = options_of("static", static={"leader": 1, "synchronous": [2]})
 THEIRS = found(Table(number=1, leader=BrokerId(1)))
 PATIENCE_MS = GroupOptions().bound_ms
 
@@ -91,6 +92,29 @@ def test_the_first_leader_begins_once_all_others_are_heard(clock: Clock) -> None
     assert assigned(stand) == [mode.recorded.table]
     mode.tick()
     assert len(assigned(stand)) == 1
+
+
+def test_a_first_leader_whose_sends_wait_for_copies_hears_all_others_first(clock: Clock) -> None:
+    stand = Stand("static")
+    mode = started(stand, AWAITS)
+    greeted(mode, 1)
+    mode.tick()
+    assert assigned(stand) == []
+    sender = ReplicaId("3.0000000000000001")
+    mode.received(Envelope(cluster_of(GROUP), sender, sender, Epoch(0), Stale()))
+    assert assigned(stand) == [], "that does not say where it is"
+    greeted(mode, 3)
+    assert assigned(stand) == [mode.recorded.table]
+
+
+def test_who_has_nothing_goes_back_to_no_earlier_table(clock: Clock) -> None:
+    stand = Stand("static")
+    later = found(Table(number=2, leader=BrokerId(3)))
+    opened(stand, LEADS).record(later)
+    mode = started(stand)
+    told(stand, mode, 1, THEIRS, begun=True)
+    assert mode.recorded == later
+    assert assigned(stand) == [later.table]
 
 
 def test_it_waits_only_so_long_for_those_who_are_not_there(clock: Clock) -> None:
@@ -197,6 +221,7 @@ def test_of_two_that_have_nothing_and_differ_neither_leads_until_they_agree(cloc
 
 @pytest.mark.parametrize(("options", "trusted", "at_once"), [
     (LEADS, True, True), (LEADS, False, False), (AWAITS, True, True), (AWAITS, False, False), (FOLLOWS, False, True),
+    (IS_AWAITED, False, True),
 ])  # fmt: skip
 def test_a_leader_whose_machine_went_down_before_all_was_flushed_hears_the_others(
     clock: Clock, options: ReplicationOptions, *, trusted: bool, at_once: bool
