@@ -68,6 +68,7 @@ def told(
 ) -> None:  # fmt: skip
     about = About(mode="static", address="b:1", roles=shape_of(recorded), begun=begun, end=end)
     mode.heard(stand.hello(f"{by}.0000000000000001", about))
+    assert stand.failures == []
 
 
 def greeted(mode: ByRoles, by: int) -> None:
