@@ -377,3 +377,44 @@ def test_a_leader_whose_table_has_no_epoch_left_says_so_and_another_table_has_on
     assert leader.core.closed(ring.now) is Closed.LACKING
     ring.assign(promoted(ring, leader))
     assert ring.until_served(by=1) is leader
+
+
+def test_what_the_leader_itself_has_not_flushed_is_committed_nowhere() -> None:
+    ring = StaticRing(SYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    leader.slow = True
+    end = leader.append()
+    ring.run(500)
+    assert ring.nodes[2].log.end == end
+    assert [node.core.commit < end for node in ring.nodes.values()] == [True] * 3
+    leader.flush()
+    ring.run(500)
+    assert [node.core.commit for node in ring.nodes.values()] == [end] * 3
+
+
+def test_r1_a_leader_relies_on_a_follower_for_three_quarters_of_what_that_one_waits_out() -> None:
+    ring = StaticRing(SYNC)
+    ring.until_served()
+    ring.run(500)
+    leader = ring.nodes[1].core.leading
+    assert leader is not None
+    since = min(leader._heard_at(each) for each in (B2, B3))
+    leased = [ms for ms in range(ring.options.bound_ms + 1) if leader.leased(since + ms)]
+    assert leased == [*range(2_250)]
+    assert ring.options.bound_ms == 3_000
+
+
+def test_who_hears_while_it_leads_that_it_lacks_what_was_committed_under_its_table_leads_no_more() -> None:
+    ring = StaticRing(ASYNC)
+    leader = ring.until_served()
+    ring.run(500)
+    epoch, core = leader.core.epoch, leader.core
+    lacking = Point(epoch, Position(leader.log.end + 1))
+    sender = ring.nodes[2].core.identity
+    leader.feed(Received(Envelope(core.cluster, sender, core.identity, epoch, Presence(lacking))))
+    fenced = leader.heard(Fenced)[-1]
+    assert isinstance(fenced, Fenced)
+    assert fenced.cause.endswith("which was committed under this table and is not here")
+    ring.run(2 * ring.options.bound_ms)
+    assert (leader.serves, core.closed(ring.now)) == (None, Closed.LACKING)
