@@ -418,3 +418,24 @@ def test_who_hears_while_it_leads_that_it_lacks_what_was_committed_under_its_tab
     assert fenced.cause.endswith("which was committed under this table and is not here")
     ring.run(2 * ring.options.bound_ms)
     assert (leader.serves, core.closed(ring.now)) == (None, Closed.LACKING)
+
+
+def test_r2_who_is_bound_to_a_leader_does_not_answer_that_of_a_later_table_before_its_time() -> None:
+    """The next leader is bound to nobody, for it was away; but whoever follows it is."""
+    ring = StaticRing(replace(SYNC, copies=2))
+    old = ring.until_served()
+    ring.run(500)
+    following, bound = ring.nodes[2], ring.nodes[3]
+    ring.isolate(following)
+    ring.run(ring.options.bound_ms + 100)
+    assert old.serves is not None
+    ring.heal()
+    ring.isolate(old)
+    table = Table(number=2, leader=B2, synchronous=(B3,), copies=2, holds=end_of(following))
+    ring.assign(table, following, bound)
+    both = 0
+    for _ in range(2 * ring.options.bound_ms):
+        ring.run(1)
+        both += old.serves is not None and following.serves is not None
+    assert both == 0
+    assert (old.serves, following.serves is not None) == (None, True)
