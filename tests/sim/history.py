@@ -9,7 +9,7 @@ G1  everything answered is where the answer said;
 D3  after a failed flush nothing more was answered.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -88,7 +88,9 @@ class History:
         self.seed = seed
         self.random = Random(seed)
         self.disk = disk or SimDisk()
-        self.options = options(self.random)
+        drawn = options(self.random)
+        # It is alone: nothing comes from other replicas, for which room would be kept behind that for metadata.
+        self.options = replace(drawn, log=replace(drawn.log, foreign_record_bytes_max=0))
         self.clock = SimClock()
         self.beside = Beside()
         self.store: MessageStore | None = None

@@ -224,7 +224,7 @@ def test_a_missing_log_is_refused_and_not_made_anew(disk):
     ("name", "row"), [(0, "first missing"), (1, "gap"), (2, "last, promise beyond")], ids=["first", "middle", "last"]
 )
 def test_a_missing_segment_is_refused(disk, name, row):
-    filled(disk, 100)
+    filled(disk, 90)
     segments = [path for path in sorted(disk.names) if "/commitlog/" in path]
     assert len(segments) == 3
     disk.unlink(segments[name])

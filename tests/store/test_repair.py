@@ -20,7 +20,7 @@ def thirds():
     """A log of three files; the topics' names tell in which their messages are."""
     disk = SimDisk()
     store = open_store(disk)
-    while store.end_position < 3 * 8192 - 2000:
+    while store.end_position < 3 * 8192 - 3200:
         append(store, "ABC"[(store.end_position + 135) // 8192], body=b"%05d" % store.end_position, properties=KEYS)
     flush(store)
     store.close()

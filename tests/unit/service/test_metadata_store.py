@@ -372,7 +372,8 @@ def test_commits_over_ten_thousand_topics_start_within_five_seconds_on_bounded_d
 
 def test_a_snapshot_behind_retention_needs_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written at the end of a pass of the loop, where whatever is raised ends the broker."""
-    store = MessageStore.open(tmp_path, small_options(retention={"bytes_max": 1}), OsFiles(), clock=SimClock())
+    options = small_options(log={"foreign_record_bytes_max": 0}, retention={"bytes_max": 1})
+    store = MessageStore.open(tmp_path, options, OsFiles(), clock=SimClock())
     metadata = Metadata.open(StoreLog(store, SimClock(), host=HOST), SimClock())
     for number in range(60):
         metadata.topics.put(TopicConfig("rare", number + 1, number + 1))
