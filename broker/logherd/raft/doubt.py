@@ -10,8 +10,8 @@ then on nothing that was forgotten can do harm:
 - A forgotten acknowledgement was for something below the record.
 
 The only voter of a group has nobody who could help it. But what was lost may have named others: so it waits for them
-for some election time-outs, and whoever leads or asks for its vote meanwhile shows that it is not the only one.
-Source: raft-log rule 5.10.
+for some election time-outs, and whoever leads, or asks for its vote with a longer log, shows that it is not the only
+one. Source: raft-log rule 5.10.
 """
 
 from collections.abc import Collection

@@ -79,7 +79,7 @@ class Clockwork:
     began_at: int = 0
     """When this life did."""
     asked: bool = False
-    """Whether somebody has asked for this member's vote."""
+    """Whether somebody whose log goes on behind the end of this one has asked for this member's vote."""
 
 
 class Exchange(NamedTuple):
@@ -282,7 +282,8 @@ class Ground:
         """Write the hard state; gives the token after which it may be relied on."""
         same_term_vote_kept = term == self.term and self.hard.vote in (None, vote)
         ensure(term > self.term or same_term_vote_kept, "ground 1: terms rise, a vote stays", self.hard, term, vote)
-        self._keep(replace(self.hard, term=term, vote=vote, doubtful=self.doubtful))
+        # A doubt ends only with the own candidacy: the word that there are others may be what brings this term.
+        self._keep(replace(self.hard, term=term, vote=vote, doubtful=self.hard.doubtful and vote != self.identity))
         self._tokens.promised = self.durable.token
         return self._tokens.promised
 

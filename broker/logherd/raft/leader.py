@@ -350,6 +350,8 @@ class Leader:
         ground, current = self._ground, self._ground.members.current
         if not self._ready or self._changing.settled is current or ground.members.since > ground.progress.commit:
             return None
+        if self._handover.running:
+            return None  # a record behind the back of who was told to stand would make that one's log too short to win
         following = self._changing.following()
         if following is not None:
             if ground.notable:

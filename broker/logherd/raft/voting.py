@@ -13,12 +13,19 @@ def hears_leader(ground: Ground) -> bool:
     return heard is not None and ground.clock.now - heard < ground.options.election_ms
 
 
+def _note_asker(ground: Ground, request: VoteRequest) -> None:
+    """Who was named as a voter in what damage has taken from this log has all that is left of it, and that record. Who
+    was a voter before, and does not know yet that it is none any more, has less, and counts for nobody here."""
+    if request.last > ground.last:
+        ground.clock.asked = True
+
+
 def answer_pre_vote(ground: Ground, envelope: Envelope, request: VoteRequest) -> None:
     """Say whether the candidate would get this vote. Promises nothing and changes nothing.
 
     A refusal carries the own term, so that a candidate left behind learns of it.
     """
-    ground.clock.asked = True
+    _note_asker(ground, request)
     granted = envelope.epoch > ground.term and request.last >= ground.last
     granted = granted and not ground.quarantined and not ground.doubtful
     ground.send(envelope.sender, VoteAnswer(granted, pre=True), term=envelope.epoch if granted else ground.term)
@@ -30,7 +37,7 @@ def answer_vote(ground: Ground, envelope: Envelope, request: VoteRequest) -> boo
     The voter's own configuration is not asked: it may be older than the candidate's. The vote leaves once durable.
     Source: Raft paper 5.2, 5.4.1.
     """
-    ground.clock.asked = True
+    _note_asker(ground, request)
     free = ground.hard.vote in (None, envelope.sender)
     owes = ground.doubtful or (ground.quarantined and not request.transfer)
     if not free or owes or request.last < ground.last:

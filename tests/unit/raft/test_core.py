@@ -310,13 +310,19 @@ def test_the_only_voter_waits_from_its_start_on_for_others_may_start_with_it(sil
     assert core.role is Role.FOLLOWER
 
 
-def test_the_only_voter_follows_who_was_named_in_what_its_log_has_lost_and_counts_for_nothing() -> None:
-    core, _ = doubtful_core(A)
-    tick(core, 0, 4_000)
-    out = core.step(mail(Heartbeat(1, Position(0)), term=1), 4_000)
+@pytest.mark.parametrize("heard_at", [4_000, 5_000])
+def test_the_only_voter_follows_who_was_named_in_what_its_log_has_lost_and_counts_for_nothing(heard_at: int) -> None:
+    """Also if its time was over, and it has only not stood yet: it forgets its doubt by nothing that others say."""
+    core, log = doubtful_core(A)
+    tick(core, 0, heard_at)
+    assert core.role is Role.FOLLOWER
+    out = core.step(mail(Heartbeat(1, Position(0)), term=1), heard_at)
     assert [type(each.body) for each in (*out.messages, *out.held)] == [Doubtful]
-    tick(core, 4_100, 30_000)
+    tick(core, heard_at + 100, 30_000)
     assert (core.role, core.ground.doubtful) == (Role.FOLLOWER, True)
+    hard = log.hard_state()
+    assert hard is not None
+    assert hard.doubtful
 
 
 @pytest.mark.parametrize("pre", [True, False])
@@ -326,6 +332,22 @@ def test_the_only_voter_is_not_the_only_one_if_somebody_asks_for_its_vote(*, pre
     assert [each.body for each in (*asked.messages, *asked.held)] == [VoteAnswer(granted=False, pre=pre)]
     tick(core, 1_100, 30_000)
     assert core.role is Role.FOLLOWER
+
+
+@pytest.mark.parametrize("pre", [True, False])
+def test_who_was_a_voter_before_and_has_not_heard_that_it_is_none_any_more_keeps_nobody_in_doubt(*, pre: bool) -> None:
+    """It was left running when the group was made smaller, and asks for ever."""
+    log = MemoryLog()
+    found_group(log, replace(HARD, term=Epoch(1), doubtful=True), (A,))
+    log.append(Kind.NOOP, Epoch(1), b"")
+    core = RaftCore(log, RaftOptions(), hard=HARD, seed=1, now=0)
+    before = Point(Epoch(1), Position(core.ground.last.position - 1))
+    for now in range(0, 8_000, 500):
+        out = core.step(mail(VoteRequest(before, pre=pre), term=3), now)
+        if out.flush is not None:
+            core.step(Flushed(out.flush), now)
+        tick(core, now + 1, now + 500)
+    assert core.role is Role.LEADER
 
 
 def test_a_doubtful_member_neither_stands_nor_votes_nor_takes_over() -> None:

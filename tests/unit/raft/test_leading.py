@@ -332,6 +332,26 @@ def test_who_was_told_to_stand_has_the_longest_log_though_members_are_due_to_be_
     assert led.log.end == end
 
 
+def test_who_was_told_to_stand_has_the_longest_log_though_a_member_that_was_waited_for_catches_up() -> None:
+    """A change of members keeps no leader without space, and goes on under the next one."""
+    led = Led()
+    led.get_ready()
+    led.step(ChangeMembers(5, Goal((A, B, D))))
+    led.step(DiskFull(full=False, short=True))
+    while not led.leading.given_away:
+        led.now += 100
+        led.step(Tick())
+        led.flush()
+        for peer in (B, C):
+            led.hear(led.acked(peer), peer)
+            led.hear(led.alive(peer), peer)
+    assert led.core.ground.members.current.learners == (D,)
+    end = led.log.end
+    for answer in (led.alive(D), led.acked(D)):
+        led.hear(answer, D)
+    assert led.log.end == end
+
+
 def test_leadership_is_handed_to_nobody_who_doubts_and_the_lease_stays() -> None:
     """It would not stand, and there would be no lease for the rest of the term."""
     led = Led(options=replace(OPTIONS, lease_reads=True))
