@@ -62,6 +62,13 @@ class _Words(Struct, frozen=True):
     nothing: Withheld
 
 
+class _Moments(Struct):
+    """When the office began, and when a broker said something last."""
+
+    began: int
+    heard_at: int
+
+
 class Office:
     """One leadership of one controller. `now` is milliseconds of a clock that counts suspension.
 
@@ -74,7 +81,7 @@ class Office:
     def __init__(self, machine: Machine, terms: LeaseTerms, options: OfficeOptions, now: int) -> None:
         self.machine = machine
         self._options = options
-        self._began = now
+        self._moments = _Moments(now, now)
         self._leases = LeaseTable(terms, now, earlier_ms=machine.lease_wait_ms)
         self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
         self._electing: dict[GroupKey, int] = {}
@@ -92,13 +99,23 @@ class Office:
         """How it decides now."""
         return self._options.tuned(self.machine.settings)
 
+    @property
+    def heard_at(self) -> int:
+        """When a broker said something last, whatever it was; at first when the office began."""
+        return self._moments.heard_at
+
     # ---- hearing -----------------------------------------------------------------------------------------------
+
+    def notice(self, now: int) -> None:
+        """A broker has said something, be it refused."""
+        self._moments.heard_at = max(self._moments.heard_at, now)
 
     def hear(self, report: Report, now: int) -> Refusal | None:
         """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing.
 
         One that comes late shows that its sender lived then, and nothing else.
         """
+        self.notice(now)
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -200,10 +217,8 @@ class Office:
         seen = self._seen.get((key, replica.broker_id))
         return seen if seen is not None and seen.report.registration == replica.registration else None
 
-    def hears_nobody(self, since: int) -> bool:
-        """Whether there are processes of brokers that should report, and none has since then. Looks at all of them."""
-        if any(seen.at >= since for seen in self._seen.values()):
-            return False
+    def awaits_brokers(self) -> bool:
+        """Whether there are processes of brokers that should report. Looks at all of them."""
         return any(each.registration and not each.exited for group in self.machine for each in group.replicas)
 
     def over_at(self, group: Group) -> int:
@@ -398,7 +413,7 @@ class Office:
         wanted = found.replica
         return PlanTransfer(
             group=group.key, expected_epoch=group.epoch, broker_id=wanted.broker_id, registration=wanted.registration,
-            request=f"{found.why} {wanted.broker_id} after epoch {group.epoch} at {now - self._began}",
+            request=f"{found.why} {wanted.broker_id} after epoch {group.epoch} at {now - self._moments.began}",
         ), retry  # fmt: skip
 
     def _may_take_over(self, group: Group, target: BrokerId, now: int) -> bool:

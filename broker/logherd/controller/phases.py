@@ -3,12 +3,12 @@
 from typing import Final
 
 from logherd.controller.values import GroupKey
+from logherd.kit.recurrence import Recurrence
 
 __all__ = ["Phases"]
 
-_DOUBLINGS_MAX: Final = 6
-_CALM_MS: Final = 3_600_000
-"""After this time without a relief the next one comes as soon as the first did."""
+_DOUBLINGS_MAX: Final = 3
+"""All the while messages are refused, though somebody has space."""
 
 
 class Phases:
@@ -16,7 +16,7 @@ class Phases:
 
     def __init__(self) -> None:
         self._since: dict[GroupKey, tuple[str, int]] = {}
-        self._reliefs: dict[GroupKey, tuple[int, int]] = {}
+        self._reliefs: dict[GroupKey, Recurrence] = {}
 
     def lasting(self, key: GroupKey, phase: str, now: int) -> int:
         """For how long this group has been in this phase; another one begins anew."""
@@ -32,13 +32,10 @@ class Phases:
 
     def relieved(self, key: GroupKey, now: int) -> None:
         """A master without space has handed over to who had some."""
-        self._reliefs[key] = (self._lately(key, now) + 1, now)
+        self._reliefs.setdefault(key, Recurrence(doublings_max=_DOUBLINGS_MAX)).come(now)
 
     def patience_ms(self, key: GroupKey, first_ms: int, now: int) -> int:
         """How long a master must have had no space before it is relieved: twice as long after each time, so that
         brokers whose space comes and goes in turn do not pass leadership around for ever."""
-        return first_ms << min(self._lately(key, now), _DOUBLINGS_MAX)
-
-    def _lately(self, key: GroupKey, now: int) -> int:
-        count, at = self._reliefs.get(key, (0, now))
-        return count if now - at < _CALM_MS else 0
+        relieved = self._reliefs.get(key)
+        return relieved.wait_ms(first_ms, now) if relieved is not None else first_ms

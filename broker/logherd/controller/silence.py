@@ -6,48 +6,62 @@ are gone, and not the way to them, the quorum changes its leader for nothing: so
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from logherd.controller.office import Office
+from logherd.kit.recurrence import Recurrence
 
-__all__ = ["PATIENCE_MS", "Silence", "successor"]
+__all__ = ["PATIENCE_MS", "Silence", "patience_ms", "successor"]
 
 PATIENCE_MS: Final = 10_000
-"""Some leases: brokers that look for the leader have found it long before."""
-_PATIENCES_MAX: Final = 60
+_DOUBLINGS_MAX: Final = 6
 
 VoterT = TypeVar("VoterT")
 
 
-@dataclass(slots=True)
+def patience_ms(lease_ms: int) -> int:
+    """How long nobody may be heard at first: some leases, so that brokers which look for the leader have found it long
+    before, and several heartbeats of each."""
+    return max(PATIENCE_MS, 3 * lease_ms)
+
+
 class Silence:
     """One controller's; it outlives offices. Milliseconds of the clock of leases."""
 
-    _looked_at: int = 0
-    _silent: int = 0
-    """So many patiences in a row this office has heard nobody."""
-    _turns: int = 0
-    """How often in a row this controller gave way."""
+    __slots__ = ("_asked", "_first_ms", "_gave_way", "_since")
+
+    def __init__(self, first_ms: int) -> None:
+        """`first_ms`: see `patience_ms`."""
+        self._first_ms = first_ms
+        self._since = 0
+        """When this office began, or asked last that another one lead."""
+        self._asked = 0
+        """How often this office has asked for that."""
+        self._gave_way = Recurrence(doublings_max=_DOUBLINGS_MAX)
 
     def begin(self, now: int) -> None:
         """An office begins: so far nobody could be heard."""
-        self._looked_at, self._silent = now, 0
+        self._since, self._asked = now, 0
+
+    def end(self, now: int) -> None:
+        """The office is over, maybe because another one was asked to lead."""
+        if self._asked:
+            self._gave_way.come(now)
+        self._asked = 0
 
     def gives_way(self, office: Office, now: int) -> int | None:
-        """To be asked at every tick; it looks now and then. If nobody was heard for too long who should be, how often
-        before this that was so in a row."""
-        if now - self._looked_at < PATIENCE_MS:
+        """To be asked at every tick. If nobody was heard for too long who should be, how often before this that was so
+        in a row."""
+        if office.heard_at > self._since:
+            self._since, self._asked = office.heard_at, 0
+            self._gave_way.forget()
+        if now - self._since < self._gave_way.wait_ms(self._first_ms, now):
             return None
-        nobody, self._looked_at = office.hears_nobody(self._looked_at), now
-        if not nobody:
-            self._silent = self._turns = 0
+        self._since = now
+        if not office.awaits_brokers():
             return None
-        self._silent += 1
-        if self._silent < min(1 << self._turns, _PATIENCES_MAX):
-            return None
-        self._silent, self._turns = 0, min(self._turns + 1, _PATIENCES_MAX)
-        return self._turns - 1
+        self._asked += 1
+        return self._gave_way.count(now) + self._asked - 1
 
 
 def successor(voters: Sequence[VoterT], own: VoterT, turn: int) -> VoterT | None:

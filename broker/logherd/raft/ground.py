@@ -6,6 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from logherd.kit.errors import broken, ensure
+from logherd.kit.recurrence import Recurrence
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration, MembersLog
 from logherd.raft.options import Jitter, RaftOptions
@@ -33,9 +34,8 @@ __all__ = ["Clockwork", "Exchange", "Ground", "Progress", "Turn", "TurnTo"]
 _EARLY = 5
 """So many election time-outs after the start of a member that was silent, the others have started too, or do not."""
 _ALWAYS = 1 << 62
-_RELIEFS_MAX = 6
-_CALM_MS = 3_600_000
-"""After this time without giving leadership away for want of space a member does so as soon as at first."""
+_RELIEF_DOUBLINGS_MAX = 3
+"""All the while clients' records are refused, though somebody has space."""
 _LONELY = 5
 """After so many election time-outs others, if there were any, have elected somebody or asked for a vote."""
 
@@ -119,15 +119,13 @@ class _Tokens:
 @dataclass(slots=True)
 class _Disk:
     """`full`: no records can be taken. `short`: none of clients, since `short_since`. `broken`: the store does not
-    work. `reliefs`: how often this member has given leadership away while it was short, the last time at
-    `relieved_at`."""
+    work. `relieved`: that this member has given leadership away while it was short."""
 
     full: bool = False
     short: bool = False
     broken: bool = False
     short_since: int = 0
-    reliefs: int = 0
-    relieved_at: int = 0
+    relieved: Recurrence = field(default_factory=lambda: Recurrence(doublings_max=_RELIEF_DOUBLINGS_MAX))
 
     def fill(self, *, full: bool, short: bool, now: int) -> None:
         """How much room there is from now on."""
@@ -135,19 +133,11 @@ class _Disk:
             self.short_since = now
         self.full, self.short = full, short
 
-    def relieved(self, now: int) -> None:
-        """Leadership was given to who has space."""
-        self.reliefs, self.relieved_at = self._lately(now) + 1, now
-
     def wants_relief(self, first_ms: int, now: int) -> bool:
         """Whether a leader should give leadership to who has space: at once if it can take no records at all, else when
         that has been so for a while, and for twice as long after each time. Members whose space comes and goes in turn
         would otherwise pass leadership around for ever; those that share a disk do not all look at once."""
-        patience = first_ms << min(self._lately(now), _RELIEFS_MAX)
-        return self.full or (self.short and now - self.short_since >= patience)
-
-    def _lately(self, now: int) -> int:
-        return self.reliefs if now - self.relieved_at < _CALM_MS else 0
+        return self.full or (self.short and now - self.short_since >= self.relieved.wait_ms(first_ms, now))
 
 
 def _begin(options: RaftOptions, hard: HardState, now: int, silent_since: int | None) -> Clockwork:

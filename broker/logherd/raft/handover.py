@@ -104,7 +104,7 @@ class Handover:
         """The leadership ends, which is what was asked for if the order had been given."""
         order, ground = self._order, self._ground
         if order is not None and order.relief and order.sent:
-            ground.disk.relieved(ground.clock.now)
+            ground.disk.relieved.come(ground.clock.now)
         if order is not None and order.request is not None:
             end = self._ground.log.end
             self._ground.out.answers.append(Decided(order.request, end) if order.sent else Unknown(order.request))

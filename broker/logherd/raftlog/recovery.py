@@ -171,8 +171,9 @@ class _Opening:
             raise ReplicaDamaged(path, offset, f"{row.label}: {row.reason}")
         fresh = max(end, kept.loose)
         doubtful = last > fresh and whole_records_in(journal.read(fresh + 1, last - fresh - 1), fresh + 1)
-        # What the disk does not give may have been anything, also what was acknowledged last.
-        doubtful |= journal.lacks(fresh, limit)
+        # What the disk does not give may have been anything, also what was acknowledged last: on a cut part, too, which
+        # records have been written over since.
+        doubtful |= journal.lacks(end, limit)
         return _Tail(row.label, end, seal, last, limit, doubtful)
 
     def _judge_images(self) -> tuple[str, tuple[Image, bytes] | None]:

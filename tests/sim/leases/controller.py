@@ -11,7 +11,7 @@ from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.reports import Report
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
-from logherd.controller.silence import Silence, successor
+from logherd.controller.silence import Silence, patience_ms, successor
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
 from logherd.raft.core import RaftCore, found_group, make_image
@@ -61,7 +61,7 @@ class Controller(Process):
         self.terms = self.world.terms_of(f"{self.name}.{self.life}")
         self.machine, self.position, self.since_image = Machine(), NOWHERE, 0
         self.machine.apply(Tune(values={LEASE_WAIT: self.world.terms.waiter_ms}))  # as of offices before the first
-        self._silence = Silence()
+        self._silence = Silence(patience_ms(self.terms.lease_ms))
         self._verdicts: dict[Position, Verdict] = {}
         self._held: deque[tuple[int, tuple[Envelope, ...]]] = deque()
         self._flushing, self._wanted = False, 0
@@ -220,6 +220,7 @@ class Controller(Process):
             self._leave_office()
 
     def _leave_office(self) -> None:
+        self._silence.end(self.now_ms())
         if self.office is not None:
             self.world.note(self.name, "leads no more")
             pending = [command for command, _ in self._waiting.values() if command is not None]

@@ -1,13 +1,13 @@
 """R19: a controllers' leader whom no broker reaches gives way, so that brokers are not sent to it for ever."""
 
-from itertools import pairwise
-
 import pytest
+from msgspec.structs import replace
 
-from logherd.controller.silence import PATIENCE_MS, Silence, successor
+from logherd.controller.silence import PATIENCE_MS, Silence, patience_ms, successor
+from logherd.controller.values import Registration
 from unit.controller.desk import Desk
 
-LONGEST_MS = 60 * PATIENCE_MS
+LONGEST_MS = 64 * PATIENCE_MS
 
 
 def led() -> Desk:
@@ -17,7 +17,7 @@ def led() -> Desk:
 
 
 def ask(silence: Silence, desk: Desk, ms: int, *beating: int) -> list[tuple[int, int]]:
-    """Time passes; when it gives way, and for which time in a row."""
+    """Time passes; when it asks that another one lead, and for which time in a row."""
     found = []
     for _ in range(0, ms, 500):
         desk.now += 500
@@ -28,8 +28,15 @@ def ask(silence: Silence, desk: Desk, ms: int, *beating: int) -> list[tuple[int,
     return found
 
 
+def lead_again(silence: Silence, desk: Desk) -> None:
+    """The office ends, and begins once another one has led."""
+    silence.end(desk.now)
+    desk.reopen()
+    silence.begin(desk.now)
+
+
 def begun(desk: Desk) -> Silence:
-    silence = Silence()
+    silence = Silence(PATIENCE_MS)
     silence.begin(desk.now)
     return silence
 
@@ -41,21 +48,61 @@ def test_who_hears_any_broker_leads_on() -> None:
 
 def test_who_hears_no_broker_gives_way_twice_as_late_each_time_in_a_row() -> None:
     desk = led()
-    desk.reopen()
-    silence, began = begun(desk), desk.now
-    given = ask(silence, desk, 40 * PATIENCE_MS)
-    assert given[:4] == [(began + PATIENCE_MS * (2 ** (each + 1) - 1), each) for each in range(4)]
-    later = ask(silence, desk, 20 * LONGEST_MS)
-    gaps = {one[0] - other[0] for other, one in pairwise(later)}
-    assert gaps == {LONGEST_MS}
+    silence, waits = begun(desk), []
+    for turn in range(9):
+        lead_again(silence, desk)
+        began = desk.now
+        (given,) = ask(silence, desk, min(PATIENCE_MS << turn, LONGEST_MS))
+        assert given[1] == turn
+        waits.append(given[0] - began)
+    assert waits == [*(PATIENCE_MS << each for each in range(7)), LONGEST_MS, LONGEST_MS]
 
 
-def test_a_broker_that_is_heard_makes_it_patient_as_at_first() -> None:
+def test_an_hour_after_it_gave_way_it_is_as_patient_as_at_first() -> None:
+    """Another one has led well, as where only the way to this one is closed."""
     desk = led()
     silence = begun(desk)
-    assert [turn for _, turn in ask(silence, desk, 8 * PATIENCE_MS)] == [0, 1, 2]
+    for _ in range(3):
+        lead_again(silence, desk)
+        ask(silence, desk, 4 * PATIENCE_MS)
+    silence.end(desk.now)
+    desk.now += 3_600_000
+    lead_again(silence, desk)
+    assert [turn for _, turn in ask(silence, desk, PATIENCE_MS)] == [0]
+
+
+def test_it_asks_another_one_as_soon_again_where_none_takes_over() -> None:
+    """That one may be dead, or members may be on their way."""
+    desk = led()
+    desk.reopen()
+    silence, began = begun(desk), desk.now
+    given = ask(silence, desk, 70 * PATIENCE_MS)
+    assert given == [(began + PATIENCE_MS * (each + 1), each) for each in range(70)]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_broker_that_is_heard_makes_it_patient_as_at_first(*, again: bool) -> None:
+    desk = led()
+    silence = begun(desk)
+    ask(silence, desk, 2 * PATIENCE_MS)
+    if again:
+        lead_again(silence, desk)
     assert ask(silence, desk, 2 * PATIENCE_MS, 1) == []
-    assert [turn for _, turn in ask(silence, desk, 2 * PATIENCE_MS)] == [0]
+    assert [turn for _, turn in ask(silence, desk, PATIENCE_MS)] == [0]
+
+
+def test_also_a_broker_that_is_refused_has_reached_it() -> None:
+    desk = led()
+    silence = begun(desk)
+    for _ in range(5):
+        desk.now += PATIENCE_MS - 1
+        assert desk.office.hear(replace(desk.report(1), registration=Registration(77)), desk.now) is not None
+        assert silence.gives_way(desk.office, desk.now) is None
+
+
+@pytest.mark.parametrize(("lease_ms", "patience"), [(600, 10_000), (3_000, 10_000), (60_000, 180_000)])
+def test_it_waits_for_some_leases_and_so_for_several_heartbeats(lease_ms: int, patience: int) -> None:
+    assert patience_ms(lease_ms) == patience
 
 
 def test_each_office_has_as_much_time() -> None:

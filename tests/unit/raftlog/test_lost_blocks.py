@@ -89,6 +89,20 @@ def test_a_block_behind_the_end_may_have_held_what_was_acknowledged_and_is_writt
     again.close()
 
 
+def test_a_block_of_what_was_written_over_a_cut_part_leaves_a_doubt(tmp_path: Path) -> None:
+    """The promises still tell of the cut, which may have left anything there; what was acknowledged since, too."""
+    files = Files()
+    log = made(tmp_path, files, marked=BLOCK, end=6 * BLOCK)
+    log.truncate(max(record.end for record in log.records(Position(0), log.end) if record.end <= 2 * BLOCK))
+    flush(log)
+    fill(log, 4 * BLOCK)
+    files.lose(f"{tmp_path}/{FIRST}", 3 * BLOCK)
+    again = RaftLog.open(files, str(tmp_path), OPTIONS)
+    assert 2 * BLOCK < again.end <= 3 * BLOCK
+    assert again.recovered.doubtful
+    again.close()
+
+
 def test_a_block_below_the_mark_is_refused_by_file_and_byte(tmp_path: Path) -> None:
     files = Files()
     made(tmp_path, files, marked=3 * BLOCK, end=3 * BLOCK)

@@ -19,7 +19,7 @@ from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.settings import OfficeOptions, epochs_above
-from logherd.controller.silence import Silence
+from logherd.controller.silence import Silence, patience_ms
 from logherd.controller.values import Group
 from logherd.controller.verdicts import Verdict
 from logherd.kit.errors import InvariantError
@@ -118,7 +118,7 @@ class Board:
         self.counts = Counts()
         self.quorum: Quorum | None = None
         self.office: Office | None = None
-        self._silence = Silence()
+        self._silence = Silence(patience_ms(terms.lease_ms))
         self._waiters: list[_Waiter] = []
         self._confirming: _Confirming = []
         self._confirm_due = 0.0
@@ -142,6 +142,7 @@ class Board:
             self.office = Office(self._machine(), self._terms, options, now)
             self._silence.begin(now)
         elif event.role is not Role.LEADER:
+            self._silence.end(boot_ms())
             self.office = None
             waiters, self._waiters = self._waiters, []
             confirming, self._confirming = self._confirming, []
