@@ -62,11 +62,13 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All damage below what was flushed, in order; up to where the group had committed, as far as is known here."""
+    """All damage below what was flushed, in order; up to where the group had committed, as far as is known here.
+    `log_end`: behind what was flushed, too, as far as the checkpoint knows, records are whole up to there."""
 
     damages: tuple[Damage, ...]
     committed: int
     log_start: int
+    log_end: int
 
     @property
     def mendable(self) -> tuple[Damage, ...]:
@@ -130,7 +132,8 @@ def survey(files: Files, root: str, *, progress: Callable[[int, int], None] = la
     try:
         _check_files(segments, root, checkpoint)
         walk = _Walk(segments, checkpoint, progress)
-        return Survey(tuple(walk.damages()), checkpoint.committed or 0, checkpoint.log_start)
+        damages, end = tuple(walk.damages()), _end(segments, checkpoint)
+        return Survey(damages, checkpoint.committed or 0, checkpoint.log_start, end)
     finally:
         for segment in segments:
             segment.close()
@@ -165,6 +168,22 @@ def _check_files(segments: list[Segment], root: str, checkpoint: Checkpoint) -> 
         at = segment.end
     if at < checkpoint.flushed:
         raise StoreDamaged(f"{root}/commitlog", 0, f"the files end at {at}, flushed was {checkpoint.flushed}", root)
+
+
+def _end(segments: list[Segment], checkpoint: Checkpoint) -> int:
+    """Where the log ends: the checkpoint of a process that was killed may lag. Behind the first place that holds no
+    record nothing counts; it is cut when the store is opened."""
+    at = checkpoint.flushed
+    for segment in segments:
+        if segment.end <= at:
+            continue
+        for found in scan_records(
+            segment.view, segment.start, at - segment.start, checkpoint.bare_end, segment.readable
+        ):
+            if isinstance(found, ScanEnd) and found.reason is not None:
+                return segment.start + found.offset
+        at = segment.end
+    return at
 
 
 class _Walk:

@@ -172,6 +172,31 @@ def test_damage_above_what_is_known_to_be_committed_is_not_mended(pair: tuple[Si
         mend(disk, ROOT, committed, b"anything", end=committed + 8)
 
 
+@pytest.mark.parametrize("more", [0, 1, 90], ids=["nothing", "in the same file", "in further files"])
+def test_the_log_ends_where_its_records_do_however_far_the_checkpoint_lags(more: int) -> None:
+    """As after the power went: what was flushed last is in the log, and the checkpoint does not know."""
+    disk = SimDisk()
+    store = filled(disk)
+    flushed = store.end_position
+    behind = replica_checkpoint(disk, ROOT)
+    for number in range(more):
+        append(store, body=b"%05d" % number * 100)
+    flush(store)
+    end = store.end_position
+    store.close()
+    newest = replica_checkpoint(disk, ROOT).counter
+    file = disk.open(f"{ROOT}/checkpoint")
+    for counter in (newest + 1, newest + 2):
+        slot = changed(behind, counter=counter, flushed=flushed, committed=flushed, closed=False)
+        file.write(SLOT_OFFSETS[counter % 2], (encode_slot(slot),))
+    file.close()
+    assert more < 2 or end // 16384 > flushed // 16384 + 1
+    found = survey(disk, ROOT)
+    assert (found.damages, found.committed, found.log_end) == ((), flushed, end)
+    disk.names[f"{ROOT}/commitlog/{flushed - flushed % 16384:020d}"].base[flushed % 16384 + 50] ^= 1
+    assert survey(disk, ROOT).log_end == flushed, "that record is none, and what lies behind it will be cut"
+
+
 def test_bytes_that_are_no_records_of_this_place_change_nothing(pair: tuple[SimDisk, SimDisk]) -> None:
     damaged, whole = pair
     damaged.names[SECOND].base[100] ^= 1

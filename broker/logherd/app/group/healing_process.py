@@ -34,7 +34,7 @@ from logherd.store.damage_note import noted_damage
 from logherd.store.errors import StoreDamaged, StoreFull, StoreInUse
 from logherd.store.files import Lock
 from logherd.store.files_os import OsFiles
-from logherd.store.pieces import Kept, read_piece
+from logherd.store.pieces import Kept, PieceState, read_piece
 from logherd.telemetry.log import Log
 from logherd.telemetry.metrics import Readings
 
@@ -180,7 +180,9 @@ class Healing:
                 )
         except (StoreDamaged, OSError):
             return None
-        return encode_piece(Given(state=piece.state, end=piece.end, knows=self._healer.muster.known)), piece.data
+        log_end = found.log_end if piece.state is PieceState.NOT_YET else None
+        known = self._healer.muster.known
+        return encode_piece(Given(state=piece.state, end=piece.end, log_end=log_end, knows=known)), piece.data
 
     def _muster(self) -> Muster:
         """Who belongs to the group, as far as an earlier process knew. Blocks."""

@@ -216,10 +216,21 @@ async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controller
     assert len(asked) == 2
 
 
-async def test_who_heals_says_whom_it_knows(pair: tuple[Path, Path]) -> None:
+async def test_who_heals_says_whom_it_knows_and_where_its_log_ends(pair: tuple[Path, Path]) -> None:
+    """The others would take what it does not know to be committed, and has, for lost until it is healed."""
     damaged, _ = pair
+    store = MessageStore.open(damaged / "data", REPLICA, FILES, clock=SimClock())
+    append(store, body=b"flushed, and not known to be committed")
+    batch = store.take_batch()
+    assert batch is not None
+    batch.write_and_flush()
+    store.flushed(batch)
+    end = store.end_position
+    store.close()
     note_damage(FILES, str(damaged / "data"), spoil(damaged))
     Roster(FILES, str(damaged / "data")).follow({1, 2, 5})
+    committed = survey(FILES, str(damaged / "data")).committed
+    assert committed
     made = await Healing.start(options(damaged, 1), on_failure=lambda: None)
     try:
         assert made._giving is not None
@@ -228,7 +239,10 @@ async def test_who_heals_says_whom_it_knows(pair: tuple[Path, Path]) -> None:
             while made._healer.found is None:
                 await asyncio.sleep(0)
         given, _ = await source.ask(Asked(cluster=str(GROUP), broker="1", ask=PieceAsk(start=0, end=10)))
+        assert (given.knows, given.log_end) == ((1, 2, 5), None)
+        ask = PieceAsk(start=committed, end=committed + 10)
+        given, _ = await source.ask(Asked(cluster=str(GROUP), broker="1", ask=ask))
         source.close()
-        assert given.knows == (1, 2, 5)
+        assert (given.state, given.log_end) == (PieceState.NOT_YET, end)
     finally:
         await made.abandon()
