@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from logherd.app.group.beginning import set_aside
-from logherd.app.group.muster import Muster, may_hold
+from logherd.app.group.muster import Muster
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
@@ -221,7 +221,7 @@ class Healer:
                 if fetched is not None:
                     return fetched
             self.progress.doing, self.progress.said = "waiting", said
-            nowhere, begins = _is_nowhere(answers.values(), ask.start), _deleted(answers.values(), ask.start)
+            nowhere, begins = _is_nowhere(answers.values()), _deleted(answers.values(), ask.start)
             everybody = (nowhere or begins is not None) and await self._have_all_answered(answers, ask)
             self.progress.nobody_has = everybody and nowhere
             if told != (said, self.progress.nobody_has):
@@ -255,7 +255,8 @@ class Healer:
 
     async def _have_all_answered(self, answers: dict[str, Given], ask: PieceAsk) -> bool:
         """Whether nobody is away who may hold it: all places have answered, or all that are not empty."""
-        return len(answers) == len(self._sources) or await self.muster.complete(answers, ask.start)
+        all_places = len(answers) == len(self._sources)
+        return await self.muster.complete(answers, ask.start, all_places=all_places)
 
     def _begin_later(self, begins: Given) -> bool:
         """Delete what another replica has deleted; whether that is possible here. Blocks."""
@@ -330,12 +331,11 @@ def _unkept(damage: Damage) -> str:
     )
 
 
-def _is_nowhere(answers: Collection[Given], position: int) -> bool:
-    """Whether nobody can give it later, either: it is damaged elsewhere, too, nobody says that another log is there,
-    whose leader would have this one copied, and nobody has it who only waits to hear that it is committed."""
+def _is_nowhere(answers: Collection[Given]) -> bool:
+    """Whether none of them can give it later, either: it is damaged there, too, and nobody says that another log is
+    there, whose leader would have this one copied. The muster knows who only waits to hear that it is committed."""
     states = {each.state for each in answers}
-    waits = any(may_hold(each, position, unsaid=False) for each in answers)
-    return PieceState.DAMAGED in states and PieceState.DIFFERS not in states and not waits
+    return PieceState.DAMAGED in states and PieceState.DIFFERS not in states
 
 
 def _deleted(answers: Collection[Given], position: int) -> Given | None:

@@ -1,4 +1,4 @@
-"""Whether all brokers that may hold what a healing replica lacks have answered it, though not all places have.
+"""Whether all brokers that may hold what a healing replica lacks have answered it, though maybe not all places have.
 
 `replication.peers` may name more places than there are brokers, so that a place that does not answer is either empty or
 the broker that holds the last whole copy. Taking an empty one for a broker costs patience; the other mistake tells a
@@ -21,10 +21,14 @@ Who may hold a byte that was acknowledged:
   who led under an earlier table, may hold as much, and nobody keeps a list of them. So nothing is known, and every
   place has to answer.
 
+If all places have answered, nothing has to be known. But whoever is known all the same counts: the settings here may be
+older than a broker that came while this replica was away.
+
 In all modes, the members must answer *definitely*: that something is not known to be committed at a replica whose log
 goes on behind it, or which does not say where its log ends, means that it may be there. One of a release that does not
-say whom it knows leaves everything open. What is concluded may be told to a person, and lets a log begin later where
-another one has deleted by its age what is damaged, as if the empty places had answered; nothing else.
+say whom it knows leaves everything open while a place has not answered. What is concluded may be told to a person, and
+lets a log begin later where another one has deleted by its age what is damaged, as if the empty places had answered;
+nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,7 +37,7 @@ from logherd.peers.pieces import Given
 from logherd.service.controllers.asking import Enrolled
 from logherd.store.pieces import PieceState
 
-__all__ = ["Muster", "may_hold"]
+__all__ = ["Muster"]
 
 
 class Muster:
@@ -55,27 +59,26 @@ class Muster:
         """As others are told."""
         return tuple(sorted(self._roster)) if self._roster is not None else None
 
-    async def complete(self, answers: Mapping[str, Given], position: int) -> bool:
-        """Whether nobody else can hold what is at `position`. The controllers are asked only if all others agree, and
-        after them: who has registered meanwhile is missed then."""
+    async def complete(self, answers: Mapping[str, Given], position: int, *, all_places: bool) -> bool:
+        """Whether nobody else can hold what is at `position`. `all_places`: no configured place is without an answer.
+        The controllers are asked only if all others agree, and after them: who has registered meanwhile is missed
+        then."""
         answered = {int(name) for name in answers} | {self._broker_id}
-        known = self._roster
-        if known is None:
+        said = [self._roster, *(given.knows for given in answers.values())]
+        if None in said and not all_places:
             return False
-        for given in answers.values():
-            if given.knows is None or may_hold(given, position, unsaid=True):
-                return False
-            known = known.union(given.knows)
-        if not known <= answered:
+        if any(_may_hold(given, position) for given in answers.values()):
+            return False
+        if not answered.issuperset(each for known in said for each in known or ()):
             return False
         if self._enrolled is None:
             return True
         record = await self._enrolled()
+        if all_places:
+            return record is None or record.brokers <= answered
         return record is not None and record.brokers == answered and record.epoch >= (self.epoch or 0)
 
 
-def may_hold(given: Given, position: int, *, unsaid: bool) -> bool:
-    """Whether a replica may hold what it does not know to be committed. `unsaid`: if it does not say."""
-    if given.state is not PieceState.NOT_YET:
-        return False
-    return unsaid if given.log_end is None else given.log_end > position
+def _may_hold(given: Given, position: int) -> bool:
+    """Whether a replica may hold what it does not know to be committed."""
+    return given.state is PieceState.NOT_YET and (given.log_end is None or given.log_end > position)

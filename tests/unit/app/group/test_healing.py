@@ -209,7 +209,7 @@ async def test_that_nobody_can_ever_give_it_is_told_apart_from_a_peer_that_is_aw
     spoil(damaged, SEGMENT + 700)
     peers = [Peer(name, whole if state is not None else None) for name, state in zip("13", states, strict=True)]
     for peer, state in zip(peers, states, strict=True):
-        peer.says = state
+        peer.says, peer.log_end = state, 0
     made = healer(damaged, *peers)
     running = asyncio.ensure_future(made.run())
     async with asyncio.timeout(30):
@@ -258,6 +258,24 @@ async def test_empty_places_of_the_group_do_not_hide_that_nobody_has_it(
     told = [each.getMessage() for each in caplog.records if "no broker of this group has" in each.getMessage()]
     assert len(told) == nobody
     assert not any("broker 4" in each for each in told), "nobody is there who could say anything"
+
+
+@pytest.mark.parametrize("known", ["here", "there"])
+async def test_whom_no_setting_here_names_and_somebody_knows_may_have_it(pair: tuple[Path, Path], known: str) -> None:
+    """As when this replica was away while broker 4 came."""
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    told = (1, 2, 3, 4) if known == "there" else ()
+    peers = [knowing(name, whole, *told, says=PieceState.DAMAGED) for name in "13"]
+    made = healer(damaged, *peers)
+    made.muster = Muster(2, frozenset({1, 2, 3, 4}) if known == "here" else None)
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while peers[1].asked < 10:
+            await asyncio.sleep(0)
+        assert made.progress.nobody_has is False
+        peers[0].says = None
+        await running
 
 
 @pytest.mark.parametrize(("extra", "nobody"), [(0, True), (1, False)])
@@ -540,7 +558,7 @@ async def test_what_another_has_deleted_and_nobody_holds_is_deleted_here_too(
     spoil(damaged, 300)
     spoil(damaged, SEGMENT + 700)
     wiped = Peer("3", old)
-    wiped.says = PieceState.NOT_YET
+    wiped.says, wiped.log_end = PieceState.NOT_YET, 0
     await heal(damaged, Peer("1", old), wiped)
     assert content(damaged) == content(old)
     assert content(old)[0]
@@ -568,7 +586,7 @@ async def test_what_all_members_have_deleted_is_deleted_here_too_whatever_places
     assert survey(FILES, str(damaged)).log_start == 2 * SEGMENT
 
 
-@pytest.mark.parametrize("other", ["away", "damaged, too", "another log", "begins elsewhere"])
+@pytest.mark.parametrize("other", ["away", "damaged, too", "another log", "begins elsewhere", "may hold it"])
 async def test_what_somebody_may_still_hold_is_waited_for(pair: tuple[Path, Path], other: str) -> None:
     damaged, old = pair
     begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
@@ -576,7 +594,10 @@ async def test_what_somebody_may_still_hold_is_waited_for(pair: tuple[Path, Path
     peers = [Peer("1", old), Peer("3", None if other == "away" else old)]
     peers[1].says = {
         "damaged, too": PieceState.DAMAGED, "another log": PieceState.DIFFERS, "begins elsewhere": PieceState.NOT_YET,
+        "may hold it": PieceState.NOT_YET,
     }.get(other)  # fmt: skip
+    (damage,) = survey(FILES, str(damaged)).damages
+    peers[1].log_end = damage.start + (other == "may hold it")
     peers[0].begins = 2 * SEGMENT + 8 if other == "begins elsewhere" else None
     made = healer(damaged, *peers)
     run = asyncio.create_task(made.run())

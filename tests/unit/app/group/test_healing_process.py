@@ -202,16 +202,16 @@ async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controller
     monkeypatch.setattr(healing_process, "ask_enrolled", ask)
     muster, answers = Healing(settings, lambda: None)._muster(), {"1": Given(state=PieceState.DAMAGED, knows=(1, 2))}
     assert muster.known == (1, 2)
-    assert await muster.complete(answers, 1000)
+    assert await muster.complete(answers, 1000, all_places=False)
     epoch = 2  # it has seen a later one
-    assert not await muster.complete(answers, 1000)
+    assert not await muster.complete(answers, 1000, all_places=False)
     assert asked == [(settings.replication.controllers, GROUP)] * 2
     (damaged / "data" / "replica.json").unlink()
     assert Healing(settings, lambda: None)._muster().known is None
     voting = replace(settings, replication=replace(settings.replication, mode="raft"))
     ReplicaFile.open(FILES, str(damaged / "data"), GROUP, 2, log_empty=True, mode="raft").keep(Promise(Epoch(3)))
     muster = Healing(voting, lambda: None)._muster()
-    assert await muster.complete(answers, 1000)
+    assert await muster.complete(answers, 1000, all_places=False)
     assert muster.epoch == 3
     assert len(asked) == 2
 

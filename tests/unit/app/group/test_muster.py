@@ -44,39 +44,40 @@ def led(controllers: Controllers, *roster: int, epoch: int = 5) -> Muster:
 async def test_all_members_have_answered(state: PieceState) -> None:
     """Places 4 to 7 are not among the answers, and nobody has ever heard of a broker there."""
     said = answers(b1=answer(*ALL, state=state), b3=answer(*ALL, state=state))
-    assert await Muster(2, frozenset(ALL)).complete(said, AT)
-    assert await led(Controllers(*ALL), *ALL).complete(said, AT)
+    assert await Muster(2, frozenset(ALL)).complete(said, AT, all_places=False)
+    assert await led(Controllers(*ALL), *ALL).complete(said, AT, all_places=False)
 
 
 async def test_while_nothing_is_known_every_place_counts() -> None:
-    assert not await Muster(2, None).complete(BOTH, AT)
+    assert not await Muster(2, None).complete(BOTH, AT, all_places=False)
 
 
 async def test_a_member_that_is_away_counts() -> None:
-    assert not await Muster(2, frozenset(ALL)).complete(answers(b1=answer(*ALL)), AT)
-    assert not await Muster(2, frozenset(ALL)).complete({}, AT)
+    assert not await Muster(2, frozenset(ALL)).complete(answers(b1=answer(*ALL)), AT, all_places=False)
+    assert not await Muster(2, frozenset(ALL)).complete({}, AT, all_places=False)
 
 
 async def test_whom_only_another_one_knows_counts() -> None:
     """As when members were changed while this replica was away."""
     muster, told = Muster(2, frozenset(ALL)), answer(1, 2, 4)
-    assert not await muster.complete(answers(b1=told, b3=answer(*ALL)), AT)
-    assert await muster.complete(answers(b1=told, b3=answer(*ALL), b4=answer(1, 2, 4)), AT)
+    assert not await muster.complete(answers(b1=told, b3=answer(*ALL)), AT, all_places=False)
+    assert await muster.complete(answers(b1=told, b3=answer(*ALL), b4=answer(1, 2, 4)), AT, all_places=False)
 
 
 async def test_who_does_not_say_whom_it_knows_leaves_it_open() -> None:
     """A release before this one."""
-    assert not await Muster(2, frozenset(ALL)).complete(answers(b1=answer(*ALL), b3=answer()), AT)
+    assert not await Muster(2, frozenset(ALL)).complete(answers(b1=answer(*ALL), b3=answer()), AT, all_places=False)
 
 
 @pytest.mark.parametrize(
     ("log_end", "complete"), [(None, False), (AT + 1, False), (AT, True), (0, True)],
 )  # fmt: skip
+@pytest.mark.parametrize("all_places", [False, True])
 async def test_who_may_hold_it_without_knowing_that_it_is_committed_has_not_answered(
-    log_end: int | None, complete: bool
+    log_end: int | None, *, complete: bool, all_places: bool
 ) -> None:
     said = answers(b1=answer(*ALL), b3=answer(*ALL, state=PieceState.NOT_YET, log_end=log_end))
-    assert await Muster(2, frozenset(ALL)).complete(said, AT) is complete
+    assert await Muster(2, frozenset(ALL)).complete(said, AT, all_places=False) is complete
 
 
 @pytest.mark.parametrize(
@@ -89,13 +90,46 @@ async def test_who_may_hold_it_without_knowing_that_it_is_committed_has_not_answ
     ],
 )  # fmt: skip
 async def test_what_controllers_say_is_taken_only_if_it_can_be_whole(registered: tuple[int, ...], epoch: int) -> None:
-    assert not await led(Controllers(*registered, epoch=epoch), *ALL).complete(BOTH, AT)
+    assert not await led(Controllers(*registered, epoch=epoch), *ALL).complete(BOTH, AT, all_places=False)
 
 
 async def test_controllers_that_have_lost_a_broker_are_not_believed_over_whoever_has_met_it() -> None:
     controllers = Controllers(*ALL)
-    assert not await led(controllers, 1, 2, 3, 4).complete(BOTH, AT)
-    assert not await led(controllers, *ALL).complete(answers(b1=answer(1, 2, 3, 4), b3=answer(*ALL)), AT)
+    assert not await led(controllers, 1, 2, 3, 4).complete(BOTH, AT, all_places=False)
+    assert not await led(controllers, *ALL).complete(
+        answers(b1=answer(1, 2, 3, 4), b3=answer(*ALL)), AT, all_places=False
+    )
     assert controllers.asked == 0, "they are asked only if it depends on them"
-    assert await led(controllers, *ALL).complete(BOTH, AT)
+    assert await led(controllers, *ALL).complete(BOTH, AT, all_places=False)
     assert controllers.asked == 1
+
+
+async def test_where_all_places_have_answered_whoever_is_known_besides_counts_too() -> None:
+    """A broker came while this one was away, so that its settings do not name that."""
+    for roster, told, complete in (
+        (None, (), True),
+        (ALL, ALL, True),
+        ((1, 2, 3, 4), (), False),
+        (None, (1, 2, 3, 4), False),
+        ((1, 2), (3,), True),
+    ):
+        muster = Muster(2, frozenset(roster) if roster is not None else None)
+        said = answers(b1=answer(), b3=answer(*told))
+        assert await muster.complete(said, AT, all_places=True) is complete
+
+
+@pytest.mark.parametrize(
+    ("registered", "complete"),
+    [
+        ((), True),  # they do not answer
+        ((1, 3), True), ((1, 2, 3), True),
+        ((1, 2, 3, 4), False),
+    ],
+)  # fmt: skip
+async def test_where_all_places_have_answered_controllers_only_add_somebody(
+    registered: tuple[int, ...], *, complete: bool
+) -> None:
+    for epoch in (4, 5):
+        controllers = Controllers(*registered, epoch=epoch)
+        muster = Muster(2, None, enrolled=controllers.ask, epoch=5)
+        assert await muster.complete(answers(b1=answer(), b3=answer()), AT, all_places=True) is complete
