@@ -12,6 +12,7 @@ from pathlib import Path
 from logherd.app.adopting import adopt_files, adopting_ends, expect_adoption, open_metadata
 from logherd.app.classic.side_files import SideFiles
 from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
+from logherd.app.group.roster import Roster
 from logherd.controller.values import GroupKey
 from logherd.group.output import Promise
 from logherd.kit.clock import Clock
@@ -73,6 +74,7 @@ def make_first_replica(options: BrokerOptions, clock: Clock) -> FirstReplica:
         store.close()
     adopting_ends(files, options.data_dir)
     file = ReplicaFile.open(files, str(directory), group, options.broker_id, log_empty=True)
+    Roster(files, str(directory)).begin(options.broker_id)  # nobody else has anything of this log
     file.keep(Promise(Epoch(made.epoch)))
     return made
 

@@ -48,7 +48,8 @@ def make_mode(
     log = ReplicaStore(store, found)
     if replication.static is None:
         roster = Roster(file.files, file.directory)
-        roster.meet(seat.broker_id)
+        if not file.promise.epoch:  # it has not belonged to any leadership yet
+            roster.begin(seat.broker_id)
         mode = ByControllers(seat, replication, log, epoch=file.promise.epoch, keeper=keeper, roster=roster)
         return Made(mode, log)
     ensure(replication.mode == "static", "roles are for static mode", replication.mode)

@@ -11,7 +11,7 @@ Who may hold a byte that was acknowledged:
   controllers were lost knows only who came since. So this replica and all that answer must stand in it, and it must not
   be of an epoch before this replica's; and it is not believed alone: every broker that was ever heard of here or at one
   that answers (`roster.py`) counts, too. Only a broker that all of them have forgotten with their disks, and the
-  controllers with theirs, would be missed.
+  controllers with theirs, would be missed. Of a replica without such a list nothing is known.
 * Mode raft: at first a majority, later every member. The roster is the configuration: of all that may still be in
   force, the members. This one may have been away while members changed, but of two configurations that follow each
   other the majorities have somebody in common (while they change both are needed). So if all members of what is known

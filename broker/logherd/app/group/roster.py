@@ -5,6 +5,10 @@
 `replication.peers` may name places at which no broker has ever been. Whoever heals has no links, and must not wait for
 those; `muster.py` says what the roster is good for, and what it is not. It may name brokers that were removed. It must
 not lack one: where it cannot be written it is deleted, and nothing is known.
+
+In mode raft the configuration names them all, so that a list that is missing is made again. In mode controller nobody
+could say whom it named, not even the controllers, whose record may have begun anew. So only a new replica begins one;
+where it is missing later, as in a group of a release before this file, nothing is known from then on.
 """
 
 from collections.abc import Iterable
@@ -50,18 +54,24 @@ class Roster:
         """Read what is kept. Blocks. Raises: OSError."""
         self._files = files
         self._directory = directory
-        found = read_roster(files, directory)
-        self._kept = found is not None
-        self._brokers = found or frozenset()
+        self._brokers = read_roster(files, directory)
+        self._kept = self._brokers is not None
 
     @property
     def brokers(self) -> tuple[int, ...] | None:
         """As others are told; None while nothing is known."""
-        return tuple(sorted(self._brokers)) or None
+        return tuple(sorted(self._brokers)) if self._brokers is not None else None
+
+    def begin(self, broker_id: int) -> None:
+        """Know of this broker itself, which has heard of nobody else in all its life. Raises: OSError."""
+        if self._brokers is None:
+            self.follow({broker_id})
 
     def meet(self, broker_id: int) -> None:
-        """Know of this one from now on, durably before anything that it says is taken. Raises: OSError."""
-        self.follow({*self._brokers, broker_id})
+        """Know of this one from now on, durably before anything that it says is taken; unless a list is missing: it
+        may have named others. Raises: OSError."""
+        if self._brokers is not None:
+            self.follow({*self._brokers, broker_id})
 
     def follow(self, brokers: Iterable[int]) -> None:
         """Know of these, and of nobody else. Raises: OSError."""

@@ -1,8 +1,14 @@
 """Controller mode in the shell: what the controllers answer, and who hears of it."""
 
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
 from logherd.app.clock import boot_ms
 from logherd.app.group.about import About
 from logherd.app.group.by_controllers import ByControllers
+from logherd.app.group.making import Opened, make_mode
 from logherd.app.group.mode import Host
 from logherd.app.group.roster import Roster, read_roster
 from logherd.app.guarded.keeper import Unguarded
@@ -10,17 +16,21 @@ from logherd.controller.commands import Register
 from logherd.controller.reports import Withheld
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.inputs import Heard, Input
+from logherd.group.output import Promise
 from logherd.group.seat import Process, replica_of
 from logherd.model.names import Epoch
 from logherd.service.controllers.asking import Joined
+from logherd.settings.options import BrokerOptions
 from unit.app.group.stand import GROUP, Stand, options_of, seat_of
-from unit.store.helpers import ROOT
+from unit.store.helpers import HOST, ROOT, SimClock
 
 QUESTION = Register(group=GROUP, broker_id=BrokerId(2), store_id="s", incarnation="i", address="b2:10911")
 
 
 def roster_of(stand: Stand) -> Roster:
-    return Roster(stand.disk, str(ROOT))
+    roster = Roster(stand.disk, str(ROOT))
+    roster.begin(stand.broker_id)
+    return roster
 
 
 def test_links_are_made_anew_with_another_number_and_not_because_the_same_one_is_said_again() -> None:
@@ -54,5 +64,18 @@ def test_who_has_said_hello_is_known_to_a_process_that_heals() -> None:
     for number in (3, 1, 3):
         sender = replica_of(Process(BrokerId(number), Registration(number)))
         mode.heard(stand.hello(sender, About(mode="controller", address="b:1")))
-    assert read_roster(stand.disk, str(ROOT)) == {1, 3}
+    assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3}
     assert not stand.failures
+
+
+@pytest.mark.parametrize(("epoch", "known"), [(0, {2}), (3, None)])
+def test_only_a_new_replica_begins_a_list_of_whom_it_knows(epoch: int, known: set[int] | None) -> None:
+    """One of a release before that list, or that has lost it, may have copied from brokers that are away."""
+    stand, options = Stand("controller"), options_of("controller", controllers=["c:9878"])
+    stand.file.keep(Promise(Epoch(epoch)))
+    opened = Opened(stand.store, [], SimClock(), HOST)
+    settings = cast("BrokerOptions", SimpleNamespace(replication=options))
+    made = make_mode(settings, seat_of(stand.file), stand.opened(log_empty=False), opened, keeper=Unguarded())
+    assert read_roster(stand.disk, str(ROOT)) == known
+    assert made.mode.roster is not None
+    assert made.mode.roster.brokers == (tuple(known) if known is not None else None)

@@ -10,6 +10,7 @@ import pytest
 from logherd.app.classic.side_files import FollowerFileError, Marker, SideFiles
 from logherd.app.group.from_alone import FirstReplica, make_first_replica
 from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
+from logherd.app.group.roster import read_roster
 from logherd.controller.values import GroupKey
 from logherd.model.names import Epoch
 from logherd.model.topic import TopicConfig
@@ -62,6 +63,7 @@ def test_it_keeps_its_log_and_goes_by_the_epochs_of_its_barriers(tmp_path: Path)
     assert (made.group, made.broker_id, made.epoch, made.bare_end, made.topics) == ("c/g", 2, 4, 0, 1)
     file = ReplicaFile.open(FILES, str(tmp_path / "data"), GROUP, 2, log_empty=False)
     assert (file.promise.epoch, file.mode) == (Epoch(4), "controller")
+    assert read_roster(FILES, str(tmp_path / "data")) == {2}
     store = MessageStore.open(tmp_path / "data", REPLICA, FILES, clock=SimClock())
     assert store.committed_position == store.end_position == made.position
     assert bodies(store) == [b"life 0", b"life 1", b"life 2"]

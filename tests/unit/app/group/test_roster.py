@@ -22,7 +22,7 @@ def test_who_was_met_is_known_to_the_next_process_also_after_the_power_went() ->
     assert read_roster(disk, str(ROOT)) is None
     assert Roster(disk, str(ROOT)).brokers is None
     roster = Roster(disk, str(ROOT))
-    roster.meet(2)
+    roster.begin(2)
     roster.meet(1)
     before = disk.names[f"{ROOT}/roster.json"]
     roster.meet(2)
@@ -36,12 +36,24 @@ def test_who_was_met_is_known_to_the_next_process_also_after_the_power_went() ->
     assert (again.brokers, read_roster(disk, str(ROOT))) == ((2, 3), {2, 3})
 
 
+def test_a_list_that_is_missing_is_not_begun_with_whoever_is_met_now(tmp_path: Path) -> None:
+    """It may have named others."""
+    roster = Roster(FILES, str(tmp_path))
+    roster.meet(1)
+    assert roster.brokers is None
+    assert not (tmp_path / "roster.json").exists()
+    roster.follow({1, 2})
+    assert read_roster(FILES, str(tmp_path)) == {1, 2}, "who knows all of them may say so"
+    roster.begin(7)
+    assert roster.brokers == (1, 2)
+
+
 @pytest.mark.parametrize("error", [StoreFull("no space"), OSError(errno.EMFILE, "no descriptor")])
 def test_a_list_that_would_lack_somebody_is_deleted_and_made_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     roster = Roster(FILES, str(tmp_path))
-    roster.meet(1)
+    roster.begin(1)
     assert (tmp_path / "roster.json").exists()
 
     def refuses(*_: object) -> None:
@@ -62,7 +74,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(roster_module, "replace_file", fails)
     with pytest.raises(OSError, match="broken"):
-        Roster(FILES, str(tmp_path)).meet(1)
+        Roster(FILES, str(tmp_path)).begin(1)
 
 
 @pytest.mark.parametrize(
