@@ -45,6 +45,8 @@ __all__ = ["ByVotes"]
 
 _log = Log("logherd.group")
 
+_FORGET_MS = 60_000
+
 
 @dataclass(slots=True)
 class _Noted:
@@ -56,6 +58,9 @@ class _Noted:
     patience: Patience = field(default_factory=lambda: Patience({}))
     paces: dict[ReplicaId, Pace] = field(default_factory=dict)
     """Of the others, while this replica leads."""
+    members: set[BrokerId] | None = None
+    gone_since: int | None = None
+    """Since when the roster names somebody who is neither a member nor linked."""
     changing_at: int | None = None
     """When a change of members that is under way was met."""
 
@@ -240,8 +245,8 @@ class ByVotes:
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
             return
+        self._know(broker_id)  # it is not linked yet, and the next line may tell the machine to make it a member
         self.tick()
-        self._know(broker_id)  # it is not linked yet, and may become a member before the next tick
 
     def received(self, envelope: Envelope) -> None:
         """The machine needs no help."""
@@ -274,14 +279,21 @@ class ByVotes:
             self._host.step(wanted)
 
     def _know(self, *besides: BrokerId) -> None:
-        """Keep who belongs to the group, as far as the log here says, and who is linked and may come to."""
-        core, host = self.core, self._host
+        """Keep who belongs to the group, as far as the log here says, and who is linked and may come to. Who is neither
+        any more stays for a while: a link that comes and goes is not to cost flushes each time."""
+        core, host, noted = self.core, self._host, self._noted
         members = _members(core) if core is not None else None
         if not members or host is None:
             return
         linked = {each for each in map(_broker, host.linked()) if each is not None}
+        known, now, same = {*members, *linked, *besides}, boot_ms(), noted.members in (None, members)
+        noted.members = members
+        gone = {*map(BrokerId, self.roster.brokers or ())} - known
+        noted.gone_since = (noted.gone_since or now) if gone and same else None
+        if noted.gone_since is not None and now - noted.gone_since < _FORGET_MS:
+            known |= gone
         try:
-            self.roster.follow({*members, *linked, *besides})
+            self.roster.follow(known)
         except Exception as error:  # the file could not be written: the process ends and says why
             host.fail(error)
 

@@ -11,11 +11,12 @@ could say whom it named, not even the controllers, whose record may have begun a
 where it is missing later, as in a group of a release before this file, nothing is known from then on.
 """
 
+import errno
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 
+from logherd.app.clock import boot_ms
 from logherd.store import StoreFull
 from logherd.store.files import Files
 from logherd.store.state_file import StateFileError, read_state
@@ -27,6 +28,9 @@ __all__ = ["Roster", "read_roster"]
 
 _log = Log("logherd.group")
 
+_AGAIN_MS = 60_000
+_NOT_NOW = (*NO_DESCRIPTOR, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
+"""No reason to end a broker for a file that only helps."""
 _FORMAT = 1
 _NAME = "roster.json"
 
@@ -56,6 +60,8 @@ class Roster:
         self._directory = directory
         self._brokers = read_roster(files, directory)
         self._kept = self._brokers is not None
+        self._again_at = 0
+        """When what cannot be kept is tried again, in milliseconds of `boot_ms`: each time costs flushes."""
 
     @property
     def brokers(self) -> tuple[int, ...] | None:
@@ -76,21 +82,26 @@ class Roster:
     def follow(self, brokers: Iterable[int]) -> None:
         """Know of these, and of nobody else. Raises: OSError."""
         wanted = frozenset(brokers)
-        if self._kept and wanted == self._brokers:
+        unchanged, self._brokers = wanted == self._brokers, wanted
+        if (unchanged and self._kept) or (not self._kept and boot_ms() < self._again_at):
             return
-        self._brokers = wanted
         content = _Content(format=_FORMAT, brokers=tuple(sorted(wanted)))
         try:
             replace_file(self._files, self._directory, _NAME, (msgspec.json.encode(content),))
             self._kept = True
         except (StoreFull, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in NO_DESCRIPTOR:
+            if isinstance(error, OSError) and error.errno not in _NOT_NOW:
                 raise
             self._forget()
 
     def _forget(self) -> None:
-        """There is no room, or no descriptor, for it now: what was kept lacks somebody."""
+        """It cannot be written now: what was kept lacks somebody."""
         self._kept = False
         self._files.unlink(f"{self._directory}/{_NAME}")
-        with suppress(OSError):  # without a descriptor; then the machine must not go down before the next attempt
+        try:
             self._files.sync_dir(self._directory)
+        except OSError as error:
+            if error.errno not in _NOT_NOW:
+                raise
+            return  # the machine must not go down before the next attempt, which is made as soon as anybody asks
+        self._again_at = boot_ms() + _AGAIN_MS

@@ -1,11 +1,14 @@
 """Raft mode in the shell: how a group is founded, and who should belong to it."""
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
+from logherd.app.group import by_votes
 from logherd.app.group.about import About, decode_about
 from logherd.app.group.by_votes import ByVotes
+from logherd.app.group.mode import Host
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.roster import read_roster
 from logherd.app.group.unfounded import Unfounded
@@ -125,8 +128,9 @@ def test_what_was_said_of_the_disk_and_of_a_stop_before_the_group_was_founded_co
     assert mode.core.raft.ground.short
 
 
-def test_the_members_as_the_log_has_them_are_known_to_a_process_that_heals() -> None:
-    stand = Stand("raft")
+def test_the_members_as_the_log_has_them_are_known_to_a_process_that_heals(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand, now = Stand("raft"), 5_000
+    monkeypatch.setattr(by_votes, "boot_ms", lambda: now)
     mode = started(stand)
     mode.tick()
     assert read_roster(stand.disk, str(ROOT)) is None, "before the group is founded nothing is known"
@@ -135,6 +139,10 @@ def test_the_members_as_the_log_has_them_are_known_to_a_process_that_heals() -> 
     assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3}
     mode.heard(stand.hello(voter(4), ABOUT, founders))
     assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3, 4}, "it may become a member before the next tick"
+    now += 59_999
+    mode.tick()
+    assert mode.roster.brokers == (1, 2, 3, 4), "a link that comes and goes does not rewrite the list"
+    now += 1
     mode.tick()
     assert read_roster(stand.disk, str(ROOT)) == {1, 2, 3}, "it is neither a member nor linked"
     assert mode.core is not None
@@ -146,6 +154,24 @@ def test_the_members_as_the_log_has_them_are_known_to_a_process_that_heals() -> 
     mode.tick()
     assert mode.roster.brokers == (1, 2, 5)
     assert not stand.failures
+
+
+def test_who_says_hello_is_known_before_it_may_become_a_member() -> None:
+    stand, known = Stand("raft"), list[frozenset[int] | None]()
+    mode = started(stand)
+    founders = (voter(1), own(stand), voter(3))
+    mode.heard(stand.hello(voter(1), ABOUT, founders))
+
+    def step(event: Input) -> None:
+        stand.steps.append(event)
+        if isinstance(event, MembersWanted):
+            known.append(read_roster(stand.disk, str(ROOT)))
+
+    mode._host = Host(step, stand.failures.append, lambda _: None, lambda: None, lambda: ())
+    mode.heard(stand.hello(voter(3, "another store"), ABOUT, founders))
+    mode._options = replace(mode._options, peers={**mode._options.peers, 4: mode._options.peers[3]})
+    mode.heard(stand.hello(voter(4), ABOUT, founders))
+    assert known[-1] == {1, 2, 3, 4}
 
 
 def test_a_replica_that_was_not_told_the_members_yet_knows_nobody() -> None:

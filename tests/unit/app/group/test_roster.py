@@ -48,22 +48,78 @@ def test_a_list_that_is_missing_is_not_begun_with_whoever_is_met_now(tmp_path: P
     assert roster.brokers == (1, 2)
 
 
-@pytest.mark.parametrize("error", [StoreFull("no space"), OSError(errno.EMFILE, "no descriptor")])
+class Clock:
+    """In place of the machine's."""
+
+    def __init__(self) -> None:
+        self.now = 5_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(roster_module, "boot_ms", made)
+    return made
+
+
+LATER = [
+    StoreFull("no space"), OSError(errno.EMFILE, "no descriptor"), OSError(errno.ENOMEM, "no memory"),
+    OSError(errno.ENOSPC, "no space"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", LATER)
 def test_a_list_that_would_lack_somebody_is_deleted_and_made_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, error: Exception
 ) -> None:
-    roster = Roster(FILES, str(tmp_path))
+    roster, tries = Roster(FILES, str(tmp_path)), list[int]()
     roster.begin(1)
     assert (tmp_path / "roster.json").exists()
 
     def refuses(*_: object) -> None:
+        tries.append(clock.now)
         raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(roster_module, "replace_file", refuses)
+        for broker in (2, 2, 3, 2):
+            roster.meet(broker)
+        clock.now += 59_999
         roster.meet(2)
+        assert tries == [5_000], "a full disk is not asked again and again"
     assert read_roster(FILES, str(tmp_path)) is None
-    assert roster.brokers == (1, 2), "this process knows all the same"
+    assert roster.brokers == (1, 2, 3), "this process knows all the same"
+    clock.now += 1
+    roster.meet(2)
+    assert read_roster(FILES, str(tmp_path)) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, True), (errno.EMFILE, False), (errno.ENOSPC, False)])
+def test_a_list_that_may_come_back_with_the_power_is_made_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, number: int, *, ends: bool
+) -> None:
+    """It is deleted, and the disk does not say that it has that."""
+    roster = Roster(FILES, str(tmp_path))
+    roster.begin(1)
+
+    def fails(*_: object) -> None:
+        raise OSError(number, "that")
+
+    def refuses(*_: object) -> None:
+        raise StoreFull("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFiles, "sync_dir", fails)
+        patch.setattr(roster_module, "replace_file", refuses)
+        if ends:
+            with pytest.raises(OSError, match="that"):
+                roster.meet(2)
+            return
+        roster.meet(2)
+    assert clock.now == 5_000
     roster.meet(2)
     assert read_roster(FILES, str(tmp_path)) == {1, 2}
 
