@@ -306,6 +306,9 @@ class ByRoles:
         if self._first is None or not self._unsure:
             return
         ahead = end is not None and self._log.epochs.refutes(Point(Epoch(end[0]), Position(end[1])), self._log.end)
+        table = self.recorded.table
+        if end is not None and table.forgiven == table.number > table_number(Epoch(end[0])):
+            ahead = False  # given up with this promotion, for what this log held then is here, or it does not lead
         # Who knows an earlier table may still follow its leader; once it has taken this one it says hello again.
         self._first.compared(broker_id, ahead=ahead, final=theirs.table == self.recorded.table)
 

@@ -14,7 +14,7 @@ from logherd.group.inputs import Assigned
 from logherd.group.messages import Presence
 from logherd.group.options import GroupOptions
 from logherd.group.seat import cluster_of
-from logherd.group.table import Recorded, Table, found
+from logherd.group.table import Recorded, Table, found, next_epoch
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
 from logherd.replication.messages import Envelope, ReplicaId, Stale
@@ -322,6 +322,24 @@ def test_who_may_have_lost_something_leads_by_an_order_that_accepts_it(clock: Cl
     told(stand, mode, 1, mode.recorded, end=(7, 1 << 40))
     mode.enforce(found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2, forgiven=2)))
     assert stand.steps[-1] == Assigned(mode.recorded.table)
+
+
+@pytest.mark.parametrize(("accepted", "under", "leads"), [(2, 1, True), (2, 2, False), (0, 1, False), (1, 0, False)])
+def test_what_was_given_up_by_name_is_not_waited_for_after_a_restart(
+    clock: Clock, accepted: int, under: int, *, leads: bool
+) -> None:
+    """The machine went down after the promotion was kept, before this broker served. Whoever has more cuts nothing
+    before somebody leads. A loss that was accepted with an earlier promotion says nothing of what that leader held."""
+    table = Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2, forgiven=accepted)
+    stand = Stand("static")
+    append(stand.store)
+    flush(stand.store)
+    opened(stand, AWAITS).record(found(table))
+    mode = started(stand, AWAITS, trusted=False)
+    greeted(mode, 1)
+    told(stand, mode, 1, mode.recorded, end=(next_epoch(under, Epoch(0), "i"), stand.log.end + 1))
+    assert (assigned(stand) == [table]) is leads
+    assert mode.obstacle.endswith("promote that") is not leads
 
 
 def test_a_replica_says_where_its_log_ends() -> None:
