@@ -64,7 +64,8 @@ class FirstTable:
         if self._ahead:
             lost = "its machine went down before everything was flushed"
             return f"{lost}, and more is at {_named(self._ahead)}: promote that"
-        return ""
+        waits = self._silent | self._uncompared
+        return f"waits to hear where these logs end: {_named(waits)}" if waits and self._until is None else ""
 
 
 def _named(brokers: Iterable[BrokerId]) -> str:

@@ -311,7 +311,10 @@ def test_who_may_have_lost_something_waits_for_all_that_have_everything(
     """Without one of them nothing is acknowledged anyway; where fewer are needed it may be gone for good."""
     stand, mode = lost_its_end(options_of("static", static={"leader": 2, "synchronous": [1, 3], "copies": copies}))
     told(stand, mode, 1, mode.recorded, end=(0, 0))
+    waits = "waits to hear where these logs end: broker 1, broker 3"
+    assert mode.obstacle == ("" if leads else waits), "how long that takes nobody knows if it waits for all"
     greeted(mode, 1)
+    assert mode.obstacle == ("" if leads else "waits to hear where these logs end: broker 3")
     clock.now += 10 * PATIENCE_MS
     mode.tick()
     assert (assigned(stand) == [mode.recorded.table]) is leads
