@@ -9,12 +9,12 @@ Two kinds of damage cannot be healed so, and make it another store, of which not
 
 * above what is known here to be committed nobody can say which bytes belong there: the log is cut before them (a copy
   stays in `dropped/`), and the leader ships it again;
-* if no file of the log is left, or the leader's log is another one here or begins later, all is set aside and copied
-  anew.
+* if no file of the log is left, or the leader's log is another one here or begins behind its committed end, all is set
+  aside and copied anew.
 
-What others have deleted, because it was old, need not be mended, and maybe nobody has it any more: if all others are
-there (`muster.py` says who they are), none holds it and none leads who could ship a log of its own, this log begins
-where theirs does.
+What others have deleted, because it was old, need not be mended, and maybe nobody has it any more. If nobody that
+answers gives it, and the leader, or all others, say that it is deleted, this log begins where theirs does. All others
+have to be there for that (`muster.py` says who they are), and none of them may hold it.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class _Stopped(Exception):
 
 
 class _Superseded(Exception):
-    """The group's leader holds another log, or deleted this part of it."""
+    """The group's leader holds another log, or one that begins behind this one."""
 
 
 class Healer:
@@ -220,6 +220,11 @@ class Healer:
                 fetched = await self._ask(source, ask, said, answers)
                 if fetched is not None:
                     return fetched
+            leader = next((name for name, each in answers.items() if each.leads and each.state is PieceState.GONE), "")
+            if leader:
+                if await asyncio.to_thread(self._begin_later, answers[leader]):
+                    return None
+                raise _Superseded(f"the log of the leader, broker {leader}, begins behind what is committed here")
             self.progress.doing, self.progress.said = "waiting", said
             nowhere, begins = _is_nowhere(answers.values()), _deleted(answers.values(), ask.start)
             everybody = (nowhere or begins is not None) and await self._have_all_answered(answers, ask)
@@ -249,7 +254,7 @@ class Healer:
             self._sources.insert(0, source)
             return source, given, data
         said[source.name], answers[source.name] = str(given.state), given
-        if given.leads and given.state in (PieceState.GONE, PieceState.DIFFERS):
+        if given.leads and given.state is PieceState.DIFFERS:
             raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
         return None
 

@@ -481,6 +481,27 @@ async def test_a_leader_with_another_log_means_a_new_beginning(pair: tuple[Path,
     assert content(damaged) == [[], []]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_leader_that_has_deleted_it_is_followed_in_that_under_the_same_name(
+    pair: tuple[Path, Path], tmp_path: Path, order: int
+) -> None:
+    """Whoever is away: the group's log begins there. Before that whoever has it is asked, in whatever order."""
+    damaged, old = pair
+    before = identity(damaged).store_id
+    begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
+    spoil(damaged, SEGMENT + 700)
+    leader, other = Peer("1", old, leads=True), Peer("3", filled(tmp_path / "with all"))
+    await heal(damaged, *[leader, other][::order])
+    assert survey(FILES, str(damaged)).log_start == 0
+    spoil(damaged, SEGMENT + 700)
+    other.root = None
+    await heal(damaged, leader, other)
+    assert survey(FILES, str(damaged)).log_start == 2 * SEGMENT
+    assert identity(damaged).store_id == before
+    assert content(damaged) == content(old)
+    assert not list(damaged.glob("aside-*"))
+
+
 async def test_a_process_that_is_to_end_reads_no_log_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
