@@ -187,10 +187,11 @@ class Healing:
     def _muster(self) -> Muster:
         """Who belongs to the group, as far as an earlier process knew. Blocks."""
         options, replication = self._options, self._options.replication
-        roster = read_roster(OsFiles(), options.data_dir)
         try:
+            roster = read_roster(OsFiles(), options.data_dir)
             epoch = self._identity().promise.epoch
-        except (ReplicaFileError, StoreFull):  # it may heal all the same
+        except (ReplicaFileError, StoreFull, OSError) as error:  # it may heal all the same
+            _log.warning("this replica heals without knowing who belongs to the group", reason=error)
             return Muster(options.broker_id, None)
         if replication.mode != "controller":
             return Muster(options.broker_id, roster, epoch=epoch)

@@ -1,6 +1,7 @@
 """A broker process with a damaged store: it heals, over the peers' port, and what it needs for that is little."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app import process
 from logherd.app.broker import Broker
-from logherd.app.group import healing, healing_process
+from logherd.app.group import healing, healing_process, replica_file
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.healing_process import Healed, Healing, must_heal
 from logherd.app.group.replica_file import ReplicaFile
@@ -214,6 +215,24 @@ async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controller
     assert await muster.complete(answers, 1000, all_places=False)
     assert muster.epoch == 3
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("broken", ["reserve_spare", "read_roster"])
+def test_a_healing_needs_neither_the_replicas_file_nor_its_roster(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """As without a descriptor, or on a disk that takes nothing."""
+    damaged, _ = pair
+    Roster(FILES, str(damaged / "data")).follow({1, 2})
+    made = Healing(options(damaged, 1), lambda: None)
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replica_file if broken == "reserve_spare" else healing_process, broken, fails)
+        assert made._muster().known is None
+    assert made._muster().known == (1, 2)
 
 
 async def test_who_heals_says_whom_it_knows_and_where_its_log_ends(pair: tuple[Path, Path]) -> None:
