@@ -68,7 +68,8 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
     """Up to `bytes_max` bytes, or one record. Blocks for one read. Raises: StoreDamaged for the checkpoint; OSError.
 
     Of what stands beside it one is enough to see that it is the same log, if the other one is damaged here: else two
-    replicas of which each lacks what is next to the damage of the other would give each other nothing.
+    replicas of which each lacks what is next to the damage of the other would give each other nothing. If all that is
+    damaged, nothing is given; whether the log is the asker's is not known yet, but what is whole here is not lost.
     """
     beside = [each for each in (ask.before, ask.after) if each is not None]
     needed = max(ask.start + 1, ask.end, *(max(each.start + 1, each.end) for each in beside))
@@ -84,9 +85,9 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
             if each.state not in (PieceState.WHOLE, PieceState.DAMAGED):
                 return each
         damaged = [each for each in found if each.state is PieceState.DAMAGED]
-        if damaged and len(damaged) == len(found):
-            return damaged[0]
         piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
+        if damaged and len(damaged) == len(found):
+            return damaged[0]._replace(state=PieceState.NOT_YET) if piece.state is PieceState.WHOLE else damaged[0]
         return piece._replace(at=damaged[0].at) if damaged and piece.at is None else piece
     finally:
         for segment in segments:

@@ -241,6 +241,30 @@ def test_who_cannot_help_says_why(pair: tuple[SimDisk, SimDisk]) -> None:
     assert said(Kept(start, end)) is PieceState.DAMAGED
 
 
+@pytest.mark.parametrize("spoilt", ["before", "after", "both", "the only one", "all"])
+def test_what_is_whole_is_not_said_to_be_damaged_because_all_beside_it_is(
+    pair: tuple[SimDisk, SimDisk], spoilt: str
+) -> None:
+    """Nobody could give it otherwise, and it would be taken for lost; nor is it given, for nothing is compared."""
+    damaged, whole = pair
+    damaged.names[SECOND].base[5000] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    assert damage.before is not None
+    assert damage.after is not None
+    places = {"before": (damage.before,), "the only one": (damage.before,), "after": (damage.after,)}
+    for each in places.get(spoilt, (damage.before, damage.after)):
+        whole.names[SECOND].base[each.start - 16384 + 50] ^= 1
+    if spoilt == "all":
+        whole.names[SECOND].base[5000] ^= 1
+    after = damage.after if spoilt != "the only one" else None
+    ask = PieceAsk(start=damage.start, end=damage.end, before=damage.before, after=after)
+    piece = read_piece(whole, ROOT, ask, kept(whole), bytes_max=1000)
+    state = {"both": PieceState.NOT_YET, "the only one": PieceState.NOT_YET, "all": PieceState.DAMAGED}
+    assert piece.state is state.get(spoilt, PieceState.WHOLE)
+    assert bool(piece.data) is (piece.state is PieceState.WHOLE)
+    assert piece.at == (damage.after.start if spoilt == "after" else damage.before.start)
+
+
 def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[SimDisk, SimDisk]) -> None:
     whole = pair[1]
     start, end = kept(whole)

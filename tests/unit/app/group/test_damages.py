@@ -296,8 +296,10 @@ async def test_damage_beside_what_is_given_is_noted_and_one_record_beside_it_is_
         ask = PieceAsk(start=there.start, end=there.end, before=there.before, after=there.after)
         answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=ask))
         assert answer is not None
-        assert decode_piece(answer[0])[0].state is (PieceState.DAMAGED if next_too else PieceState.WHOLE)
+        given, _ = decode_piece(answer[0])
+        assert given.state is (PieceState.NOT_YET if next_too else PieceState.WHOLE)
         assert bool(answer[1]) is not next_too
+        assert given.log_end == (store.end_position if next_too else None), "it is here, and nothing proves it"
         assert giving.damages.count == 1
     finally:
         store.close()
