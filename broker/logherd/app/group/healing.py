@@ -234,8 +234,10 @@ class Healer:
                 _tell_vain(ask, *told)
             if begins is None or not everybody:
                 deleted_since = _now()
-            elif _now() - deleted_since >= _DELETED_SECONDS and await asyncio.to_thread(self._begin_later, begins):
-                return None
+            elif _now() - deleted_since >= _DELETED_SECONDS:
+                deleted_since, sure = _now(), await self._have_all_answered(answers, ask, anew=True)
+                if sure and await asyncio.to_thread(self._begin_later, begins):
+                    return None
             await asyncio.sleep(_ROUND_SECONDS)
 
     async def _ask(
@@ -258,10 +260,10 @@ class Healer:
             raise _Superseded(f"the leader, broker {source.name}, says of position {ask.start}: {given.state}")
         return None
 
-    async def _have_all_answered(self, answers: dict[str, Given], ask: PieceAsk) -> bool:
+    async def _have_all_answered(self, answers: dict[str, Given], ask: PieceAsk, *, anew: bool = False) -> bool:
         """Whether nobody is away who may hold it: all places have answered, or all that are not empty."""
         all_places = len(answers) == len(self._sources)
-        return await self.muster.complete(answers, ask.start, all_places=all_places)
+        return await self.muster.complete(answers, ask.start, all_places=all_places, anew=anew)
 
     def _begin_later(self, begins: Given) -> bool:
         """Delete what another replica has deleted; whether that is possible here. Blocks."""

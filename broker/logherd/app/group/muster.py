@@ -31,6 +31,7 @@ lets a log begin later where another one has deleted by its age what is damaged,
 nothing else.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from logherd.peers.pieces import Given
@@ -39,9 +40,12 @@ from logherd.store.pieces import PieceState
 
 __all__ = ["Muster"]
 
+_ASK_SECONDS = 10.0
+"""A replica that waits for bytes that nobody has waits for long; so often the controllers are asked meanwhile."""
+
 
 class Muster:
-    """What one replica knows about who belongs to its group. Nothing in it changes while it heals."""
+    """What one replica knows about who belongs to its group. While it heals only the controllers say anything new."""
 
     def __init__(
         self, broker_id: int, roster: frozenset[int] | None, *,
@@ -52,6 +56,8 @@ class Muster:
         self._broker_id = broker_id
         self._roster = roster
         self._enrolled = enrolled
+        self._record: Enrolled | None = None
+        self._asked_at: float | None = None
         self.epoch = epoch
 
     @property
@@ -59,10 +65,12 @@ class Muster:
         """As others are told."""
         return tuple(sorted(self._roster)) if self._roster is not None else None
 
-    async def complete(self, answers: Mapping[str, Given], position: int, *, all_places: bool) -> bool:
+    async def complete(
+        self, answers: Mapping[str, Given], position: int, *, all_places: bool, anew: bool = False
+    ) -> bool:  # fmt: skip
         """Whether nobody else can hold what is at `position`. `all_places`: no configured place is without an answer.
         The controllers are asked only if all others agree, and after them: who has registered meanwhile is missed
-        then."""
+        then. What they said counts for ten seconds, or with `anew` not at all."""
         answered = {int(name) for name in answers} | {self._broker_id}
         said = [self._roster, *(given.knows for given in answers.values())]
         if None in said and not all_places:
@@ -73,10 +81,17 @@ class Muster:
             return False
         if self._enrolled is None:
             return True
-        record = await self._enrolled()
+        if anew or self._asked_at is None or _now() - self._asked_at >= _ASK_SECONDS:
+            self._record = await self._enrolled()
+            self._asked_at = _now()
+        record = self._record
         if all_places:
             return record is None or record.brokers <= answered
         return record is not None and record.brokers == answered and record.epoch >= (self.epoch or 0)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _may_hold(given: Given, position: int) -> bool:

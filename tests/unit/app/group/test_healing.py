@@ -18,6 +18,7 @@ from logherd.group.output import Promise
 from logherd.model.names import Epoch
 from logherd.peers.errors import PeerError
 from logherd.peers.pieces import Asked, Given
+from logherd.service.controllers.asking import Enrolled
 from logherd.store import MessageStore, StoreDamaged, begin_later
 from logherd.store.checkpoint import SLOT_OFFSETS, encode_slot
 from logherd.store.damage_note import note_damage, noted_damage
@@ -605,6 +606,30 @@ async def test_what_all_members_have_deleted_is_deleted_here_too_whatever_places
     assert wiped.heard.epoch == 7
     assert content(damaged) == content(old)
     assert survey(FILES, str(damaged)).log_start == 2 * SEGMENT
+
+
+async def test_controllers_that_know_of_somebody_by_now_keep_the_log(pair: tuple[Path, Path]) -> None:
+    """They are asked once more right before anything is deleted."""
+    damaged, old = pair
+    begin_later(FILES, str(old), position=2 * SEGMENT, epoch=2)
+    spoil(damaged, SEGMENT + 700)
+    asked = 0
+
+    async def enrolled() -> Enrolled:
+        nonlocal asked
+        asked += 1
+        return Enrolled(frozenset({1, 2} if asked == 1 else {1, 2, 3}), Epoch(3))
+
+    peer = Peer("1", old)
+    made = healer(damaged, peer)
+    made.muster = Muster(2, frozenset({1, 2}), enrolled=enrolled, epoch=3)
+    run = asyncio.create_task(made.run())
+    while peer.asked < 20 and not run.done():
+        await asyncio.sleep(0)
+    assert not run.done()
+    run.cancel()
+    assert asked == 2
+    assert survey(FILES, str(damaged)).log_start == 0
 
 
 @pytest.mark.parametrize("other", ["away", "damaged, too", "another log", "begins elsewhere", "may hold it"])

@@ -205,7 +205,7 @@ async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controller
     assert muster.known == (1, 2)
     assert await muster.complete(answers, 1000, all_places=False)
     epoch = 2  # it has seen a later one
-    assert not await muster.complete(answers, 1000, all_places=False)
+    assert not await muster.complete(answers, 1000, all_places=False, anew=True)
     assert asked == [(settings.replication.controllers, GROUP)] * 2
     (damaged / "data" / "replica.json").unlink()
     assert Healing(settings, lambda: None)._muster().known is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from logherd.app.group import muster as muster_module
 from logherd.app.group.muster import Muster
 from logherd.model.names import Epoch
 from logherd.peers.pieces import Given
@@ -133,3 +134,29 @@ async def test_where_all_places_have_answered_controllers_only_add_somebody(
         controllers = Controllers(*registered, epoch=epoch)
         muster = Muster(2, None, enrolled=controllers.ask, epoch=5)
         assert await muster.complete(answers(b1=answer(), b3=answer()), AT, all_places=True) is complete
+
+
+async def test_the_controllers_are_asked_every_ten_seconds_and_before_anything_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may wait for days, and asks the others twice a second."""
+    now, controllers = 100.0, Controllers(*ALL)
+    monkeypatch.setattr(muster_module, "_now", lambda: now)
+    muster = led(controllers, *ALL)
+
+    async def complete(*, anew: bool = False) -> bool:
+        return await muster.complete(BOTH, AT, all_places=False, anew=anew)
+
+    assert await complete()
+    controllers.says = None
+    now += 9.9
+    assert await complete()
+    assert controllers.asked == 1
+    now += 0.1
+    assert not await complete()
+    assert not await complete()
+    assert controllers.asked == 2, "that they do not answer counts as long"
+    controllers.says = Enrolled(frozenset(ALL), Epoch(5))
+    assert await complete(anew=True)
+    assert await complete()
+    assert controllers.asked == 3
