@@ -47,8 +47,8 @@ _DELETED_SECONDS = 5.0
 """So long all must have said that it is gone: somebody may be about to lead, or to come back."""
 _MENDS_MAX = 3
 _UNKEPT_SECONDS = 600.0
-"""What was mended so often and is damaged again the disk does not keep: then the log is read in full, and mended, only
-as often as this."""
+"""What was mended so often and is damaged again the disk does not keep: then all else is mended first, and after that
+the log is read in full, and mended, only as often as this."""
 _DERIVED = ("consumequeue", "index", "queues")
 _ANSWERS = frozenset(str(each) for each in PieceState)
 
@@ -66,7 +66,8 @@ class Source(Protocol):
 class Progress:
     """For GET /status and metrics. Bytes and positions of the log.
 
-    `doing`: reading the log, fetching damaged ranges, waiting for somebody who has them, or opening what is whole.
+    `doing`: reading the log, fetching damaged ranges, waiting for somebody who has them or a disk that may keep them by
+    then, or opening what is whole.
     `said`: what each broker said when it was last asked in vain. `nobody_has`: all were asked, and what is damaged
     here at `at` is damaged there, too, or not there; without bytes from elsewhere that stays so.
     `unkept`: what is damaged again each time it was mended, for people; "" if nothing is.
@@ -162,10 +163,12 @@ class Healer:
                 return
             self.progress.damaged_ranges = len(damages)
             self.progress.damaged_bytes = sum(each.end - each.start for each in damages)
-            if unkept:
+            others = [each for each in damages if each not in unkept]
+            if not others:
                 _log.error("the disk does not keep what mends the log", reason=self.progress.unkept)
+                self.progress.doing, self.progress.said = "waiting", {}
                 await asyncio.sleep(_UNKEPT_SECONDS)
-            for damage in damages:
+            for damage in others or unkept:
                 if not await self._mend(damage):
                     break  # the log begins later by now, maybe behind more of them
                 mended[damage.start] += 1

@@ -395,6 +395,38 @@ def test_a_disk_that_keeps_nothing_at_a_place_is_named_and_left_alone(
     survives(lambda: asyncio.run(asyncio.wait_for(until_told(), 30)))
 
 
+async def test_what_a_disk_does_not_keep_holds_up_nothing_else(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged, whole = pair
+    monkeypatch.setattr(healing, "_UNKEPT_SECONDS", 3600)
+    spoil(damaged, SEGMENT + 700)
+    (unkept,) = survey(FILES, str(damaged)).damages
+    mends = list[int]()
+
+    def mend(files: OsFiles, root: str, start: int, data: bytes, *, end: int) -> None:
+        healing_mend(files, root, start, data, end=end)
+        mends.append(start)
+        if start == unkept.start:
+            spoil(damaged, SEGMENT + 700)
+            if len(mends) == 3:  # and more is met when the log is read again
+                spoil(damaged, 2 * SEGMENT + 300)
+
+    healing_mend = healing.mend
+    monkeypatch.setattr(healing, "mend", mend)
+    made = healer(damaged, Peer("1", whole))
+    run = asyncio.create_task(made.run())
+    async with asyncio.timeout(30):
+        while len(mends) < 4 or made.progress.doing != "waiting":
+            await asyncio.sleep(0)
+    run.cancel()
+    assert mends[:3] == [unkept.start] * 3
+    assert len(mends) == 4
+    assert [each.start for each in survey(FILES, str(damaged)).damages] == [unkept.start]
+    assert "replace the disk" in made.progress.unkept
+    assert made.progress.said == {}
+
+
 def test_the_block_at_the_end_of_the_log_is_written_over_too(pair: tuple[Path, Path]) -> None:
     damaged, whole = pair
     before, files = identity(damaged).store_id, BadFiles()
