@@ -153,13 +153,16 @@ class ByControllers:
 
     def heard(self, hello: Hello) -> None:
         """The controllers tell everything; who is there is kept for the case that they lose it."""
-        process, host = process_of(hello.sender), self._host
-        if process is None or host is None:
-            return
+        process = process_of(hello.sender)
+        if process is not None:
+            self._note(process.broker_id)
+
+    def _note(self, broker_id: BrokerId) -> None:
         try:
-            self.roster.meet(process.broker_id)
+            self.roster.meet(broker_id)
         except Exception as error:  # the file could not be written: the process ends and says why
-            host.fail(error)
+            if self._host is not None:
+                self._host.fail(error)
 
     def received(self, envelope: Envelope) -> None:
         """The machine needs no help."""
@@ -172,7 +175,8 @@ class ByControllers:
         self.machine.retime(group_options(options))
 
     def tick(self) -> None:
-        """The machine needs no help."""
+        """Try again what could not be kept of who is there: no later process would learn it."""
+        self._note(self.seat.broker_id)
 
     def address_of(self, broker_id: BrokerId) -> str:
         """The controllers tell it with the leader."""

@@ -4,7 +4,8 @@
 
 `replication.peers` may name places at which no broker has ever been. Whoever heals has no links, and must not wait for
 those; `muster.py` says what the roster is good for, and what it is not. It may name brokers that were removed. It must
-not lack one: where it cannot be written it is deleted, and nothing is known.
+not lack one: where it cannot be written it is deleted, and tried again each minute; until then a process that begins
+knows nothing.
 
 In mode raft the configuration names them all, so that a list that is missing is made again. In mode controller nobody
 could say whom it named, not even the controllers, whose record may have begun anew. So only a new replica begins one;

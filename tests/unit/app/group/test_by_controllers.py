@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from logherd.app.clock import boot_ms
+from logherd.app.group import roster as roster_module
 from logherd.app.group.about import About
 from logherd.app.group.by_controllers import ByControllers
 from logherd.app.group.making import Opened, make_mode
@@ -21,6 +22,7 @@ from logherd.group.seat import Process, replica_of
 from logherd.model.names import Epoch
 from logherd.service.controllers.asking import Joined
 from logherd.settings.options import BrokerOptions
+from logherd.store import StoreFull
 from unit.app.group.stand import GROUP, Stand, options_of, seat_of
 from unit.store.helpers import HOST, ROOT, SimClock
 
@@ -79,3 +81,26 @@ def test_only_a_new_replica_begins_a_list_of_whom_it_knows(epoch: int, known: se
     assert read_roster(stand.disk, str(ROOT)) == known
     assert made.mode.roster is not None
     assert made.mode.roster.brokers == (tuple(known) if known is not None else None)
+
+
+def test_what_a_full_disk_did_not_keep_is_kept_though_nobody_says_hello_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand, now = Stand("controller"), 5_000
+    mode = ByControllers(
+        seat_of(stand.file), options_of("controller", controllers=["c:9878"]), stand.log, epoch=Epoch(0),
+        keeper=Unguarded(), roster=roster_of(stand),
+    )  # fmt: skip
+    mode._host = stand.host
+    monkeypatch.setattr(roster_module, "boot_ms", lambda: now)
+
+    def full(*_: object) -> None:
+        raise StoreFull("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(roster_module, "replace_file", full)
+        mode.heard(stand.hello(replica_of(Process(BrokerId(3), Registration(3))), About(mode="controller", address="")))
+    mode.tick()
+    assert read_roster(stand.disk, str(ROOT)) is None
+    now += 60_000
+    mode.tick()
+    assert read_roster(stand.disk, str(ROOT)) == {2, 3}
+    assert not stand.failures
