@@ -44,8 +44,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it; the bytes travel behind it. `end`: where they end. `leads`: who answers leads the group.
 
     If it is gone there: the log begins at `start` there, and the record before was written in epoch `epoch`. If it is
-    not known to be committed there: the log ends at `log_end`. `knows`: the brokers of the group that who answers knows
-    of, itself among them. None: it does not say.
+    not known to be committed there, or nothing shows that the log is the asker's: it ends at `log_end`. `knows`: the
+    brokers of the group that who answers knows of, itself among them. None: it does not say.
     """
 
     state: PieceState

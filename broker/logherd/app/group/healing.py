@@ -13,8 +13,8 @@ Two kinds of damage cannot be healed so, and make it another store, of which not
   aside and copied anew.
 
 What others have deleted, because it was old, need not be mended, and maybe nobody has it any more. If nobody that
-answers gives it, and the leader, or all others, say that it is deleted, this log begins where theirs does. All others
-have to be there for that (`muster.py` says who they are), and none of them may hold it.
+answers gives it, and the leader has deleted it, this log begins where the leader's does. Without a leader it begins
+where one of the others does if all of them are there (`muster.py` says who they are), and none may hold it.
 """
 
 import asyncio
