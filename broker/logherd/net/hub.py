@@ -107,12 +107,21 @@ class Hub:
             waiting[resumed].resume()
             resumed += 1
         self.starved = dict.fromkeys(waiting[resumed:]) | self.starved
-        if budget.full and not budget.held and not any(session.running for session in self.sessions):
+        if budget.full and not budget.held and self._stands():
             self._give_turn()
 
+    def _stands(self) -> bool:
+        """Whether nothing is on its way that makes room by itself: requests that run are answered, and answers are
+        taken, or whoever takes none of them is given up."""
+        unsent = 0
+        for session in self.sessions:
+            if session.running:
+                return False
+            unsent += session.unsent
+        return self.budget.used - unsent >= self.budget.bytes_max
+
     def _give_turn(self) -> None:
-        """Nothing is on its way that would make room by itself. What waits for its turn takes memory already, and may
-        be all that does: so somebody has some of it handled."""
+        """What waits for its turn takes memory already, and may be all that does: somebody has some of it handled."""
         for session in self.starved:
             if session.take_turn():
                 del self.starved[session]

@@ -39,6 +39,7 @@ class Patience:
 
         `received`, `sent` (bytes) and `frames` (whole frames received) only grow; `buffered` is what has come of a
         frame that is not whole yet. While `held` we are the ones who do not read, and the clocks of frames stand still.
+        It is not held while memory is used up: half frames may be what fills it.
         """
         if received != self._received or sent != self._sent:
             self._quiet_since = now

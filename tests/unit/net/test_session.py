@@ -482,6 +482,28 @@ def test_requests_that_fill_the_memory_while_they_wait_are_handled_all_the_same(
     assert bench.hub.budget.used == 0
 
 
+def test_answers_that_nobody_takes_are_not_added_to_while_they_fill_the_memory() -> None:
+    """They make room by themselves: they are taken, or their client is let go."""
+    bench = Bench(flow(total_bytes_max=100_000))
+    _, stuck = fill(bench, 1, 10)
+    bench.handler.frames.clear()
+    bench.handler.answer_at_once = True
+    sessions = [bench.connect(port=port)[0] for port in range(2, 5)]
+    for session in sessions:
+        session.data_received(request(1) + request(2))
+        bench.end_pass()
+    bench.sweep_after(0.5)
+    bench.end_pass()
+    assert bench.handler.frames == []
+    bench.sweep_after(0.5)
+    bench.sweep_after(0.5)
+    assert stuck.aborted
+    assert stuck.session is not None
+    stuck.session.connection_lost(None)
+    bench.sweep_after(0.5)
+    assert len(bench.handler.frames) == 6
+
+
 def test_clients_that_wait_for_memory_take_turns() -> None:
     bench = Bench(flow(total_bytes_max=4 * HEADER_SIZE))
     sessions = [bench.connect(port=port)[0] for port in range(1, 4)]
