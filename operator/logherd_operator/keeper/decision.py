@@ -11,7 +11,9 @@ Rules (H17):
     operator makes a new one.
  6. An API server that has too much to do, or refuses a change, is asked more and more seldom, but once in a lease.
  7. One that does not answer in time is given twice as long with each try, while the slice is not known to lead to the
-    leader: else one that needs a second would never be heard. Else no request may hold up the next question.
+    leader, and one that took its time is given twice that: else one that needs a second would never be heard, and be
+    too late when the slice is to be emptied. Else no request may hold up the next question.
+ 8. Whoever was heard before a slow answer is asked for again before the slice is changed.
 """
 
 from collections.abc import Mapping
@@ -25,8 +27,8 @@ HOLDER = "logherd.dev/kept-by"
 _AGAIN = 10.0
 """Seconds between two readings of a slice that stands as it should, or that is not there."""
 _PATIENCE = 3.0
-"""Seconds for a request to the API server at most, if they are more than the time between two questions."""
-_DOUBLINGS = 16
+"""Seconds for a request to the API server at most, and a lease at most, if that is more than the time between two
+questions: a leader that was heard before it may have gone since."""
 _DIGITS_MAX = 18
 
 
@@ -100,7 +102,7 @@ class Keeper:
         self._read_at: float | None = None
         self._refused_at = float("-inf")
         self._rest = 0.0
-        self._unanswered = 0
+        self._patience = 0.0
 
     def needs_slice(self, now: float) -> bool:
         """Has the slice to be read before anything is decided?"""
@@ -123,20 +125,24 @@ class Keeper:
     def patience(self, pause: float) -> float:
         """How long the next request to the API server may take. `pause`: between two questions to the controller."""
         if self.confirmed is not None:
-            self._unanswered = 0
-        return min(pause * 2.0**self._unanswered, max(pause, _PATIENCE))
+            return pause
+        return max(pause, min(self._patience, _PATIENCE, self._lease))
 
-    def unanswered(self) -> None:
+    def left(self, now: float) -> float:
+        """Of the lease within which a slice without a leader is empty."""
+        return self._leader_at + self._lease - now
+
+    def answered(self, seconds: float, pause: float) -> None:
+        """The API server answered, whatever it was, after so long."""
+        self._patience = 2 * seconds if seconds > pause else 0.0
+
+    def unanswered(self, seconds: float) -> None:
         """The API server did not answer in that time."""
-        self._unanswered = min(self._unanswered + 1, _DOUBLINGS)
-
-    def changed(self, stands: Slice, now: float) -> None:
-        """The slice as our patch left it."""
-        self._unanswered = 0
-        self.read(stands, now)
+        if self.confirmed is None:
+            self._patience = 2 * seconds
 
     def read(self, stands: Slice, now: float) -> None:
-        """The slice as it was read."""
+        """The slice as it was read, or as our patch left it."""
         if self._again_at is not None and stands.holder != self._name:
             self._leader_at = max(self._leader_at, self._again_at)
         self._again_at = None
