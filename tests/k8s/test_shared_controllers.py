@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from k8s.driving import Drive
 from k8s.kubelet import NAMESPACE
 
@@ -36,6 +38,15 @@ async def test_a_group_without_controllers_of_its_own_lends_none_and_nothing_is_
     assert "spec.controllers.ref.name: the group shared has no controllers of its own" in found["message"]
     assert "it uses those of third" in found["message"]
     assert drive.api.of_kind("statefulsets") == []
+
+
+@pytest.mark.parametrize("mode", ["Raft", "Static"])
+async def test_a_group_that_needs_no_controllers_may_name_one_that_has_none(mode: str) -> None:
+    """It was reconciled by former versions, and can name no other: nothing else leads it than its brokers."""
+    names = {"mode": "External", "addresses": ["10.1.1.1:9876"]}
+    drive = await looked({"controllers": {"ref": {"name": "third"}}}, nameService=names, replication={"mode": mode})
+    assert drive.condition("Degraded")["reason"] != "InvalidSpec"
+    assert drive.api.of_kind("statefulsets") != []
 
 
 async def test_a_group_that_is_not_there_is_named_and_awaited() -> None:

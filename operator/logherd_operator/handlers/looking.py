@@ -88,7 +88,7 @@ class Eyes:
         if ref is None:
             return None
         lender = lender_in(self._known.group(Key(key.namespace, ref.name)))
-        if lender.uses:
+        if lender.uses and site.group.spec.by_controllers:
             said = f"the group {ref.name} has no controllers of its own, because it uses those of {lender.uses}"
             raise SpecError(f"spec.controllers.ref.name: {said}; name a group that has")
         return lender

@@ -140,6 +140,7 @@ class BrokerGroup(Model):
     @model_validator(mode="after")
     def _refers_to_another(self) -> "BrokerGroup":
         ref = self.spec.controllers.ref
-        if ref is not None and ref.name == self.metadata.name:
+        # In the other modes nobody needs them, and such a group runs well: what it names cannot be changed.
+        if self.spec.by_controllers and ref is not None and ref.name == self.metadata.name:
             raise ValueError("spec.controllers.ref.name names this group itself, which has no controllers then")
         return self

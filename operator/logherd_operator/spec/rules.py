@@ -83,7 +83,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "",
-        "!has(self.spec.controllers.ref) || self.spec.controllers.ref.name != self.metadata.name",
+        "self.spec.replication.mode != 'Controller' || !has(self.spec.controllers.ref) || "
+        "self.spec.controllers.ref.name != self.metadata.name",
         "spec.controllers.ref.name names this group itself, which has no controllers then",
     ),
     Rule(

@@ -72,6 +72,8 @@ DOCUMENTS: tuple[Document, ...] = (
     ),
     Document({"controllers": {"ref": {"name": "other"}}}),
     Document({"controllers": {"ref": {"name": "orders"}}}, "names this group itself"),
+    Document({"controllers": {"ref": {"name": "orders"}}, "replication": {"mode": "Raft"}}),
+    Document({"controllers": {"ref": {"name": "orders"}}, "replication": {"mode": "Static"}}),
     Document({"controllers": {}}, "exactly one of embedded and ref"),
     Document({"controllers": {"embedded": {}, "ref": {"name": "other"}}}, "exactly one of embedded and ref"),
     Document({"failover": {"heartbeatIntervalMs": 500, "leaseMs": 1500}}),
