@@ -84,6 +84,11 @@ class Block:
     message: str
     unblocks: str
 
+    @property
+    def holds(self) -> bool:
+        """Does anything wait for it? Else it is only told."""
+        return self.code is not Code.LEASE_TOO_SHORT
+
 
 Step = Act | Wait | Block
 

@@ -107,8 +107,9 @@ def _plan(
     situation: Situation, actions: tuple[Action, ...], operation: Operation | None, blocked: tuple[Block, ...]
 ) -> Plan:
     pace = situation.pace
-    busy = bool(actions) or (operation is not None and not blocked)
-    waits = operation is not None or blocked or not _whole(situation)
+    held = any(each.holds for each in blocked)
+    busy = bool(actions) or (operation is not None and not held)
+    waits = operation is not None or held or not _whole(situation)
     again = pace.busy if busy else pace.held if waits else pace.idle
     since = {**situation.since, **_remembered(dict(situation.observed.since), blocked, situation.now)}
     return Plan(

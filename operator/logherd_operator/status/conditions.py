@@ -99,7 +99,7 @@ def _quorum_healthy(look: Look) -> Finding:
 
 def _progressing(look: Look) -> Finding:
     operation = look.plan.operation
-    blocked = [each for each in look.plan.blocked if each.code is not Code.LEASE_TOO_SHORT]  # it holds nothing up
+    blocked = [each for each in look.plan.blocked if each.holds]
     for block in blocked:
         if block.code in _STALLED:
             return Finding("False", block.code.value, f"{block.message}; what unblocks it: {block.unblocks}")

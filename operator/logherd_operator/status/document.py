@@ -77,7 +77,7 @@ def _phase(look: Look, found: Mapping[str, Finding]) -> str:
     plan = look.plan
     if Code.PAUSED in plan.codes:
         return "Paused"
-    if plan.blocked:
+    if any(each.holds for each in plan.blocked):
         return "Blocked"
     if plan.operation is not None:
         return _PHASES[plan.operation.type.value]

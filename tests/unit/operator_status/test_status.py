@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from logherd_operator.observed.observed import Observed
+from logherd_operator.observed.observed import Lender, Observed
 from logherd_operator.observed.slots import Report, Volume
+from logherd_operator.plan.outcome import Code
+from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.planner import plan
 from logherd_operator.spec.crd import group_crd
 from logherd_operator.spec.group_status import BrokerGroupStatus
@@ -66,6 +68,21 @@ def test_whose_controllers_do_not_answer_is_said() -> None:
     seen = looked(look(quorum=None, group=None, controllers=()), controllers={"ref": {"name": "ordres"}})
     told = [findings(seen)["Available"].message, *(each.message for each in seen.plan.blocked)]
     assert told == ["no controller of the group ordres tells how the group stands"] * 2
+
+
+def test_a_short_lease_of_the_lender_holds_nothing_up() -> None:
+    own = {"controllers": {"ref": {"name": "shared"}}, "failover": {"heartbeatIntervalMs": 700}}
+    seen = look(controllers=(), lender=Lender(lease_ms=2000))
+    resting = looked(seen, **own)
+    assert resting.plan.codes == {Code.LEASE_TOO_SHORT}
+    assert document(seen, **own)["phase"] == "Running"
+    assert resting.plan.again_seconds == Pace().idle
+    begun = with_broker(seen, broker(2, stands=instance(2, ready=False, started_at=NOW - 5)))
+    begun = with_broker(begun, broker(1, stands=instance(1, revision=OLD)))
+    working = looked(begun, **own).plan
+    assert working.actions == ()
+    assert working.operation is not None
+    assert working.again_seconds == Pace().busy
 
 
 def test_what_is_under_way_names_the_pod_that_it_is_about() -> None:
