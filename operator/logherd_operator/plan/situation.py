@@ -103,7 +103,7 @@ class Situation:
         Without controllers that lead, or a group that leads itself, nobody becomes ready: then only what the platform
         calls failing counts, what no node takes, and what never ran on its node, as without a volume. And what merely
         is not ready is not exchanged for a revision that fails elsewhere; nor, if it has run and may come back, for one
-        with which another waits to run.
+        with which another waits to run: not for long, for the other may wait for ever for a reason of its own.
         """
         if instance.ready or instance.terminating or instance.revision == wanted:
             return False
@@ -111,8 +111,9 @@ class Situation:
             return True
         quorum = self.observed.quorum
         idle = _is_idle(instance)
+        lost = idle or self.lasting(_unready_fact(instance)) >= self.pace.stalled
         others = [each.instance for each in siblings if each.instance is not None and each.instance.revision == wanted]
-        known_bad = any(each.failing or (not idle and _is_idle(each)) for each in others)
+        known_bad = any(each.failing or (not lost and _is_idle(each)) for each in others)
         led = quorum is not None and quorum.leader is not None
         if not self.by_controllers:
             led = self.group is not None and self.group.led
@@ -126,6 +127,11 @@ class Situation:
 def _is_idle(instance: Instance) -> bool:
     """Has nothing of it run? It has no node, or nothing starts there."""
     return bool(instance.unschedulable) or instance.unstarted
+
+
+def _unready_fact(instance: Instance) -> str:
+    """That exactly this one is not ready."""
+    return f"unready:{instance.uid}"
 
 
 def held_for_orders(situation: Situation, stale: Iterable[Slot]) -> bool:
@@ -176,6 +182,8 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
         if slot.instance is not None and slot.instance.unschedulable:
             yield f"unschedulable:{slot.ordinal}"
     places = [(component, slot) for component in COMPONENTS for slot in observed.slots(component)]
+    standing = (slot.instance for _, slot in places if slot.instance is not None)
+    yield from (_unready_fact(instance) for instance in standing if not instance.ready)
     yield from (resizing_fact(component, slot) for component, slot in places if _is_resizing(slot))
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact(component, slot) for component, slot in places}

@@ -72,6 +72,37 @@ def test_who_may_still_get_a_node_or_would_only_fail_elsewhere_is_left_alone() -
     assert restarted(replace(observed, controllers=bad, brokers=brokers)) == []
 
 
+def updated_without_room(seconds: float, **others: Any) -> Observed:
+    """One has the new template and no node; the others have run, and are not ready for so long."""
+    down = {"revision": OLD, "ready": False}
+    observed = look(
+        brokers=(
+            *(broker(n, stands=instance(n, **down), report=None) for n in range(2)),
+            broker(2, stands=instance(2, **NO_NODE), report=None),
+        ),
+        group=group(
+            leader=None, serving=False, in_sync=(1, 2, 3), replicas=tuple(replica(n, alive=False) for n in (1, 2, 3))
+        ),
+        **others,
+    )
+    return replace(observed, since={**observed.since, "unready:pod-0": NOW - seconds, "unready:pod-1": NOW - seconds})
+
+
+def test_who_does_not_come_back_for_long_is_exchanged_though_another_has_no_node() -> None:
+    """As where the new template mends what keeps the former one from being ready, and that node is away."""
+    assert restarted(updated_without_room(599)) == []
+    assert restarted(updated_without_room(600)) == [("broker", 0)]
+
+
+def test_how_long_somebody_is_not_ready_is_remembered_of_exactly_that_one() -> None:
+    stands = controllers()
+    stands = (replace(stands[0], instance=instance(0, uid="controller-0", ready=False)), *stands[1:])
+    found = decide(replace(updated_without_room(100, controllers=stands), since={"unready:pod-9": 1.0})).since
+    assert {fact for fact in found if fact.startswith("unready:")} == {
+        "unready:controller-0", "unready:pod-0", "unready:pod-1", "unready:pod-2",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("stuck", [{"unstarted": True}, NO_NODE, {"failing": "ImagePullBackOff"}])
 def test_who_has_run_is_not_exchanged_for_a_template_with_which_another_does_not_start(stuck: dict[str, Any]) -> None:
     """As in the midst of an update that fails: who is down for a moment would be lost to it, too."""
@@ -84,4 +115,4 @@ def test_who_has_run_is_not_exchanged_for_a_template_with_which_another_does_not
         ),
         group=group(in_sync=(1,), replicas=(replica(1), replica(2, alive=False), replica(3, alive=False))),
     )
-    assert restarted(observed) == []
+    assert restarted(replace(observed, since={**observed.since, "unready:pod-1": NOW - 60})) == []
