@@ -57,9 +57,13 @@ class Names:
         file = None if key_values_path is None else KeyValueFile(key_values_path)
         self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
+        self.dispatcher = self._dispatcher()
 
     def port(self) -> Port:
         """The handler of the name service's listening port."""
+        return Port(self.dispatcher, WaitingAnswers(_NoLog()), on_pass=lambda: None, on_close=self._closed)
+
+    def _dispatcher(self) -> Dispatcher:
         settings = names_settings(grace_ms=self._lease_ms, expiry_interval_ms=int(_TICK_SECONDS * 1000))
         families = (
             TopicNames(self.routes, self._clock).handlers(),
@@ -67,12 +71,12 @@ class Names:
             ValueNames(self._values, settings).handlers(),
         )
         typed = {int(code): handler for family in families for code, handler in family.items()}
-        dispatcher = Dispatcher(Role.NAMES, self._clock, typed=typed)
-        return Port(dispatcher, WaitingAnswers(_NoLog()), on_pass=lambda: None, on_close=self._closed)
+        return Dispatcher(Role.NAMES, self._clock, typed=typed)
 
     def tick(self) -> None:
         """Drop brokers that fell silent. Call it every 5 s."""
         self.routes.expire(self._clock.monotonic_ms())
+        self.dispatcher.tell()
 
     def _closed(self, session: NetSession) -> None:
         self.routes.session_closed(session.id, self._clock.monotonic_ms())
@@ -200,6 +204,7 @@ class EmbeddedNames:
         """Close the port."""
         await self._server.stop(_STOP_SECONDS)
         self._listening.close()
+        self._names.dispatcher.tell(ending=True)
 
     async def _expire(self) -> None:
         while True:

@@ -93,6 +93,10 @@ class Dispatcher:
             return None
         return answer
 
+    def tell(self, *, ending: bool = False) -> None:
+        """Write how many complaints were left out (`SparingLog.tell`). Call it now and then, and at the end."""
+        self._complaints.tell(ending=ending)
+
     def _refuse(self, frame: Frame, code: int, remark: str) -> Reply:
         known = frame.code in self._typed or frame.code in self._raw
         self.refused[frame.code if known else _UNKNOWN, code] += 1

@@ -25,6 +25,7 @@ from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 from logherd_guardian.proxy import GREETING, proxy_header
+from unit.service.client_fakes import FakeClock
 from unit.service.memory_log import MemoryLog
 
 CLOCK = SystemClock()
@@ -149,3 +150,23 @@ async def test_stock_tools_read_the_settings_of_a_name_service(tmp_path: Path) -
             [refused] = frames.feed(await reader.read(65536))
         assert refused.code == ResponseCode.INVALID_PARAMETER
         assert refused.remark == "orderMessageEnable is false and is fixed while the process runs"
+
+
+async def test_how_many_lines_were_left_out_is_told_in_time_and_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    names = EmbeddedNames.prepare(
+        socket.create_server(("127.0.0.1", 0)), clock, key_values_path=tmp_path / "names.json", groups=Expected(),
+        limits=NetLimits(),
+    )  # fmt: skip
+    complaints = names._names.dispatcher._complaints
+    for _ in range(12):
+        complaints.warning("complaint")
+    clock.advance(60_000)
+    names._names.tick()
+    assert caplog.messages.count("complaint") == 11
+    for _ in range(12):
+        complaints.warning("complaint")
+    await names.stop()
+    assert caplog.messages.count("complaint") == 22

@@ -69,11 +69,14 @@ class Forwarding:
     def tick(self, server: Server | None) -> None:
         """Every 100 ms or so."""
         self._reception.tick()
+        self.dispatcher.tell()
         self.gate.tick(unread=server is not None and server.unread_answers_fill_memory)
 
     def stop(self) -> None:
         """Give up links; the port itself is the server's to close."""
         self.gate.stop()
+        self._reception.stop()
+        self.dispatcher.tell(ending=True)
 
     def _watch(self, session: Session, frame: Frame) -> None:
         """A client said who it is. One of another broker is named to the next leader by that broker."""

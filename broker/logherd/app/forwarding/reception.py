@@ -170,6 +170,11 @@ class Reception:
         for guest in list(self._guests.values()):
             if guest.lost_ms is not None and now_ms - guest.lost_ms >= GRACE_MS:
                 self._forget(guest)
+        self._complaints.tell()
+
+    def stop(self) -> None:
+        """The broker ends: say what is left to say."""
+        self._complaints.tell(ending=True)
 
     def step_down(self) -> None:
         """This broker does not lead any more: its guests' clients are the next leader's. Nobody is told."""

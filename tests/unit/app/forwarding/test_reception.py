@@ -99,6 +99,27 @@ async def test_brokers_of_another_group_fill_no_log(tmp_path: Path, caplog: pyte
             assert (await link.call(strange, seconds=5)).code != 0
         assert caplog.messages.count("broker of another group refused") == 10
         await link.close()
+    assert caplog.messages.count("broker of another group refused") == 11, "how many more there were, at the end"
+
+
+async def test_how_many_lines_were_left_out_is_told_in_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with group_of(1, tmp_path) as group:
+        forwarding = (await led(group)).broker._forwarding
+        for number, complaints in enumerate((forwarding._reception._complaints, forwarding.dispatcher._complaints)):
+            for _ in range(12):
+                complaints.warning(f"complaint {number}")
+            now = complaints._now()
+            complaints._now = lambda now=now: now + 60
+        forwarding.tick(None)
+        assert [caplog.messages.count(f"complaint {number}") for number in range(2)] == [11, 11]
+
+
+async def test_and_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with group_of(1, tmp_path) as group:
+        forwarding = (await led(group)).broker._forwarding
+        for _ in range(12):
+            forwarding.dispatcher._complaints.warning("complaint")
+    assert caplog.messages.count("complaint") == 11
 
 
 async def test_what_is_not_forwarded_or_has_no_caller_is_refused_and_costs_nobody_the_link(tmp_path: Path) -> None:
