@@ -14,9 +14,12 @@ from logherd.service.clients.registry import ClientRegistry, Connection, Consume
 from logherd.service.routing import Role
 from logherd.service.stats import BrokerStats
 from logherd.store import MessageStore, StoreDamaged
+from logherd.wire.bodies.base import encode_body, queue_key
+from logherd.wire.bodies.progress import ConsumeStats, QueueProgress
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.headers.admin import CloneOffsetsHeader, ConsumeStatsHeader, CorrectionOffsetHeader
 from logherd.wire.headers.topics import GroupTopicHeader
+from logherd.wire.limits import DEFAULT_LIMITS
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeSession
 from unit.service.small_broker import IDENTITY, SmallBroker
@@ -338,3 +341,12 @@ def test_nothing_is_cloned_for_a_name_that_no_group_can_have(admin: Admin, name:
     answer = admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header)
     assert (answer.code, "the group's name" in (answer.remark or "")) == (29, True)
     assert admin.metadata.offsets.get(name, "T", 0) is None
+
+
+def test_nothing_is_refused_for_its_length_that_a_frame_holds() -> None:
+    """The shortest row: names of one letter, and nothing consumed."""
+    one, two = (
+        len(encode_body(ConsumeStats(queues={queue_key("t", "b", number): QueueProgress() for number in range(count)})))
+        for count in (1, 2)
+    )
+    assert (progress.QUEUES_MAX + 1) * (two - one) > DEFAULT_LIMITS.frame_bytes_max

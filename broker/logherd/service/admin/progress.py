@@ -44,7 +44,7 @@ from logherd.wire.limits import DEFAULT_LIMITS
 __all__ = ["ProgressAdmin"]
 
 _NEVER = (1 << 63) - 1
-_QUEUE_BYTES_MIN = 129
+_QUEUE_BYTES_MIN = 126
 QUEUES_MAX: Final = DEFAULT_LIMITS.frame_bytes_max // _QUEUE_BYTES_MIN
 """No frame holds an answer with the progress of more: each takes so many bytes at least. That is known before all are
 looked up, which may be millions."""
