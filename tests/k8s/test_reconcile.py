@@ -335,11 +335,21 @@ async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> 
     assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
     assert "minInSyncReplicas 7 is above replicas 3" in degraded["message"]
     assert degraded["observedGeneration"] == drive.group["metadata"]["generation"]
+    told = drive.api.version
+    others = [each for each in drive.status["conditions"] if each["type"] != "Degraded"]
+    assert len(others) > 5
+    assert {(each["status"], each["reason"]) for each in others} == {("Unknown", "InvalidSpec")}, "nobody looks now"
+    assert all("the spec is invalid" in each["message"] for each in others)
+    said = [each["reason"] for each in drive.api.of_kind("events")]
+    assert said.count("InvalidSpec") == 1, "one Event is enough"
+    await drive.steps(90)
+    assert drive.api.version == told, "and nothing is written again and again"
     kept = {path: each for path, each in drive.api.objects.items() if path in before}
     assert kept == before
     drive.set_spec(SPEC)
     await drive.settle()
     assert drive.condition("Degraded")["status"] == "False"
+    assert drive.condition("Available")["status"] == "True"
 
 
 async def test_a_group_that_asks_for_encryption_is_told_that_there_is_none() -> None:

@@ -42,17 +42,24 @@ def status_patch(group: Document, status: Document) -> dict[str, Any]:
 
 
 def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
-    """The status of a spec that cannot be read: everything stays as it was, and one condition says why."""
+    """The status of a spec that cannot be read: one condition says why. The others are not known any more, for nobody
+    looks, and everything else stays as it was seen last."""
     before: Document = group.get("status") or {}
     generation = int(group["metadata"].get("generation", 0))
-    conditions = [dict(each) for each in before.get("conditions", ()) if each.get("type") != "Degraded"]
-    empty: Document = {}
-    old = next((each for each in before.get("conditions", ()) if each.get("type") == "Degraded"), empty)
-    since = old.get("lastTransitionTime") if old.get("status") == "True" else None
+    known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
+    conditions = [
+        {"type": kind, "status": "Unknown", "reason": "InvalidSpec",
+         "message": "nobody looks at the group while the spec is invalid", "observedGeneration": generation}
+        for kind in known if kind != "Degraded"
+    ]  # fmt: skip
     conditions.append({
         "type": "Degraded", "status": "True", "reason": "InvalidSpec", "message": fault[:4096],
-        "lastTransitionTime": since or when, "observedGeneration": generation,
+        "observedGeneration": generation,
     })  # fmt: skip
+    for each in conditions:
+        old = known.get(str(each["type"]), {})
+        since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
+        each["lastTransitionTime"] = since or when
     return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
 
 
@@ -80,6 +87,8 @@ def _conditions(before: Document, now: Document) -> Iterator[Happening]:
         good = (status == "True") != (kind in _GOOD_IF_FALSE)
         if kind not in known and not good:
             continue  # nothing was promised yet
+        if status == "Unknown" and each["reason"] == "InvalidSpec":
+            continue  # one Event is enough, that of Degraded
         identity = f"{kind}={status} since {each['lastTransitionTime']}"
         yield Happening("Normal" if good else "Warning", each["reason"], kind, f"{kind}: {each['message']}", identity)
 
