@@ -21,7 +21,7 @@ from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.making import Opened, make_mode
 from logherd.app.group.mode import Host, Mode
-from logherd.app.group.news import log_event
+from logherd.app.group.news import log_event, tell_left_out
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.scrubbing import scrub_forever
@@ -222,6 +222,7 @@ class GroupEngine:
         self.store.tick()
         self.mode.tick()
         self.schedule()
+        tell_left_out()
 
     def follow_settings(self, options: BrokerOptions) -> None:
         """Go by the settings of these options that can change while a replica runs."""
@@ -257,6 +258,7 @@ class GroupEngine:
         A disk that fails at that is told by `check`.
         """
         await self._links.stop()
+        tell_left_out(ending=True)
         flushed = False
         if orderly and self.replica.failure is None:
             try:

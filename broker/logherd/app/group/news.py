@@ -23,7 +23,7 @@ from logherd.replication.shipping import LostData, RefusedAck
 from logherd.telemetry.log import Log
 from logherd.telemetry.sparing import SparingLog
 
-__all__ = ["log_event"]
+__all__ = ["log_event", "tell_left_out"]
 
 _log = Log("logherd.group")
 _complaints = SparingLog(_log, lambda: boot_ms() / 1000)
@@ -80,6 +80,11 @@ def _log_rest(event: Event) -> None:
             _log.error("a replica has lost what it acknowledged", news=str(event))
         case _:
             pass
+
+
+def tell_left_out(*, ending: bool = False) -> None:
+    """Write how many lines were left out (`SparingLog.tell`). Call it now and then, and at the end."""
+    _complaints.tell(ending=ending)
 
 
 def _listed(members: Iterable[int]) -> str | None:

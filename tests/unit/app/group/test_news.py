@@ -1,10 +1,13 @@
 """What the log tells of a failover."""
 
 import logging
+from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
 
 from logherd.app.group import news
+from logherd.app.group.engine import GroupEngine
 from logherd.controller.values import BrokerId
 from logherd.group.output import Leading, StorageStalled, Strange
 from logherd.model.names import Epoch, Position
@@ -52,3 +55,20 @@ def test_who_sends_what_must_be_dropped_fills_no_disk(
     news.log_event(Strange(ReplicaId("3.0000000000000001"), "for another process"))
     told, _ = (record.__dict__["fields"] for record in caplog.records)
     assert told == {"sender": "2.0000000000000001", "left_out": 990, "seconds": 60}
+
+
+def test_how_many_were_dropped_is_told_also_where_none_follows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(news, "boot_ms", lambda: 16_650_000)
+    monkeypatch.setattr(news, "_complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
+    for number in range(12):
+        news.log_event(Strange(ReplicaId("2.0000000000000001"), f"says epoch {number}"))
+    caplog.clear()
+    engine = cast("GroupEngine", MagicMock())
+    GroupEngine.tick(engine)
+    assert caplog.records == []
+    monkeypatch.setattr(news, "boot_ms", lambda: 16_710_000)
+    GroupEngine.tick(engine)
+    (told,) = (record.__dict__["fields"] for record in caplog.records)
+    assert told == {"sender": "2.0000000000000001", "left_out": 2, "seconds": 60}
