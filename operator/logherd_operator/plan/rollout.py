@@ -110,7 +110,7 @@ def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[S
         yield Block(
             code=Code.UPDATE_STALLED,
             message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",
-            unblocks="revert what was changed, or change it again; no other broker is touched",
+            unblocks="revert what was changed, or change it again; no other broker that is ready is touched",
         )
 
 
