@@ -42,14 +42,14 @@ def status_patch(group: Document, status: Document) -> dict[str, Any]:
 
 
 def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
-    """The status of a spec that cannot be read: one condition says why. The others are not known any more, for nobody
-    looks, and everything else stays as it was seen last."""
+    """The status of a spec that cannot be read, or of which the API server refuses what it asks for: one condition says
+    why. The others are not told until that has changed, and everything else stays as it was seen last."""
     before: Document = group.get("status") or {}
     generation = int(group["metadata"].get("generation", 0))
     known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
     conditions = [
         {"type": kind, "status": "Unknown", "reason": "InvalidSpec",
-         "message": "nobody looks at the group while the spec is invalid", "observedGeneration": generation}
+         "message": "not told while the spec, or what it asks for, is refused", "observedGeneration": generation}
         for kind in known if kind != "Degraded"
     ]  # fmt: skip
     conditions.append({
