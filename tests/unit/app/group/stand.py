@@ -27,6 +27,16 @@ GROUP = GroupKey("c", "g")
 OPTIONS = replace(small_options(derived={"interval_ms": 0}), replicated=True)
 
 
+class Clock:
+    """In place of the machine's `boot_ms`; a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 5_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
 def options_of(mode: str, **more: object) -> ReplicationOptions:
     """Of three brokers."""
     replication = {"mode": mode, "peers": {number: f"b{number}:1" for number in (1, 2, 3)}, **more}

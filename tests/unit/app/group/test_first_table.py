@@ -19,7 +19,7 @@ from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
 from logherd.replication.messages import Envelope, ReplicaId, Stale
 from logherd.settings.options import ReplicationOptions
-from unit.app.group.stand import GROUP, Stand, options_of, seat_of
+from unit.app.group.stand import GROUP, Clock, Stand, options_of, seat_of
 from unit.store.helpers import ROOT, append, flush
 
 GUARD = TaskGuard(on_end=lambda _: None)
@@ -29,16 +29,6 @@ FOLLOWS = options_of("static", static={"leader": 1})
 IS_AWAITED = options_of("static", static={"leader": 1, "synchronous": [2]})
 THEIRS = found(Table(number=1, leader=BrokerId(1)))
 PATIENCE_MS = GroupOptions().bound_ms
-
-
-class Clock:
-    """In place of the machine's."""
-
-    def __init__(self) -> None:
-        self.now = 5_000
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from logherd.app.group.roster import Roster, read_roster
 from logherd.store import StoreFull
 from logherd.store.files_os import OsFiles
 from sim.disk import SimDisk
+from unit.app.group.stand import Clock
 from unit.store.helpers import ROOT
 
 FILES = OsFiles()
@@ -46,16 +47,6 @@ def test_a_list_that_is_missing_is_not_begun_with_whoever_is_met_now(tmp_path: P
     assert read_roster(FILES, str(tmp_path)) == {1, 2}, "who knows all of them may say so"
     roster.begin(7)
     assert roster.brokers == (1, 2)
-
-
-class Clock:
-    """In place of the machine's."""
-
-    def __init__(self) -> None:
-        self.now = 5_000
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture
