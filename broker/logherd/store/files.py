@@ -6,10 +6,14 @@ survives the machine only after `Files.sync_dir` of its directory. Every call ra
 failed flush must not be repeated: the system may have dropped the pages and would answer the second one with success.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-__all__ = ["Buffer", "Directory", "File", "Files", "Lock"]
+__all__ = ["NO_SPACE", "Buffer", "Directory", "File", "Files", "Lock"]
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a file system that is full, for all or for this user."""
 
 Buffer = bytes | bytearray | memoryview
 

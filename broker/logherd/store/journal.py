@@ -5,20 +5,18 @@ written, and those of files that are not there, read as zeros; so do those that 
 tells. A record may span segments.
 """
 
-import errno
 from collections.abc import Sequence
 
 from logherd.kit.errors import ensure
 from logherd.store.errors import ReplicaDamaged, StoreFull
-from logherd.store.files import Buffer, Files
+from logherd.store.files import NO_SPACE, Buffer, Files
 from logherd.store.readable import read_or_zeros, read_unless_lost, write_over
 from logherd.store.segment import Segment, segment_start
 from logherd.store.writer import NO_DESCRIPTOR
 
 __all__ = ["Journal"]
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NOT_NOW = (*_FULL, *NO_DESCRIPTOR)
+_NOT_NOW = (*NO_SPACE, *NO_DESCRIPTOR)
 _ZERO_STEP = 1 << 20
 
 
@@ -205,6 +203,6 @@ def _allocate(segment: Segment, size: int) -> None:
     try:
         segment.file.allocate(size)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in NO_SPACE:
             raise
         raise StoreFull(f"no space for {segment.path}: {error.strerror}") from error

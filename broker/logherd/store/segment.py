@@ -6,10 +6,8 @@ well. Both are coherent on Linux (one page cache). What the disk may have lost i
 mapping (`readable`).
 """
 
-import errno
-
 from logherd.store.errors import StoreFull
-from logherd.store.files import Directory, File, Files
+from logherd.store.files import NO_SPACE, Directory, File, Files
 from logherd.store.readable import Readable, Unreadable
 
 __all__ = ["SEGMENT_NAME_DIGITS", "Segment", "allocate_segment", "segment_name", "segment_start"]
@@ -37,7 +35,7 @@ def allocate_segment(files: Files, path: str, size: int, *, create: bool = False
         file.allocate(size)
         file.flush()
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_SPACE:
             raise
         raise StoreFull(f"no room for the rest of {path}, {size} bytes in all: {error.strerror}") from error
     finally:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from logherd.store.errors import StoreFull
-from logherd.store.files import Buffer, File, Files
+from logherd.store.files import NO_SPACE, Buffer, File, Files
 
 __all__ = ["SPARE", "TEMPORARY", "read_file", "replace_file", "replace_in_spare", "reserve_spare"]
 
 TEMPORARY = ".new"
 SPARE = ".spare"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _ROOM_BYTES = 4096
 
@@ -43,7 +42,7 @@ def replace_file(files: Files, directory: str, name: str, parts: Sequence[Buffer
         file = files.open(path + TEMPORARY, create=True)
         file.allocate(sum(map(len, parts)))
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in NO_SPACE:
             raise
         files.unlink(path + TEMPORARY)
         raise StoreFull(f"no space for {path}: {error.strerror}") from error
@@ -67,7 +66,7 @@ def reserve_spare(files: Files, directory: str, name: str) -> None:
                 file.allocate(_room_of(files.size(path) or 0))
                 file.flush()
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in NO_SPACE:
             raise
         return
     files.sync_dir(directory)
@@ -116,4 +115,4 @@ def _room_of(size: int) -> int:
 
 
 def _of_room(error: OSError, path: str) -> Exception:
-    return StoreFull(f"no space for {path}: {error.strerror}") if error.errno in _FULL else error
+    return StoreFull(f"no space for {path}: {error.strerror}") if error.errno in NO_SPACE else error

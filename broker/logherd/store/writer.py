@@ -24,7 +24,7 @@ from logherd.store.background import Background, NoSpace, Task
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import StoreStopped
-from logherd.store.files import Buffer, File, Files
+from logherd.store.files import NO_SPACE, Buffer, File, Files
 from logherd.store.options import StoreOptions
 from logherd.store.segment import Segment
 from logherd.store.tail import cut_tail
@@ -50,7 +50,6 @@ three replicas took a tenth more of a stream of 250 KB a flush, and wrote half a
 _MEAN_OF_FLUSHES = 16
 _MORE_OFTEN = 10
 BRIEF_BYTES_MAX = 128 << 10
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
@@ -63,7 +62,7 @@ def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpac
         try:
             return action()
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in NO_SPACE:
                 writer.free_bytes = 0
             elif error.errno not in NO_DESCRIPTOR:
                 raise

@@ -19,7 +19,7 @@ import msgspec
 
 from logherd.app.clock import boot_ms
 from logherd.store import StoreFull
-from logherd.store.files import Files
+from logherd.store.files import NO_SPACE, Files
 from logherd.store.state_file import StateFileError, read_state
 from logherd.store.whole_file import replace_file
 from logherd.store.writer import NO_DESCRIPTOR
@@ -30,7 +30,7 @@ __all__ = ["Roster", "read_roster"]
 _log = Log("logherd.group")
 
 _AGAIN_MS = 60_000
-_NOT_NOW = (*NO_DESCRIPTOR, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
+_NOT_NOW = (*NO_DESCRIPTOR, *NO_SPACE, errno.ENOMEM)
 """No reason to end a broker for a file that only helps."""
 _FORMAT = 1
 _NAME = "roster.json"
