@@ -36,7 +36,7 @@ from logherd.wire.errors import WireError
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
 
-__all__ = ["Answered", "ControllersClient", "named_address"]
+__all__ = ["Answered", "ControllersClient", "ask_once", "named_address"]
 
 _log = Log("logherd.group")
 
@@ -310,6 +310,16 @@ def _decode(question: Ask, answer: Frame) -> Answered | Redirected | Refused | N
         case Release():
             done = released(answer)
             return None if isinstance(done, bool) else done
+
+
+async def ask_once(target: tuple[str, int], asking: Asking, *, connect_seconds: float, seconds: float) -> Frame:
+    """One question over a connection of its own, for whoever needs the controllers now and then. Raises: NetError."""
+    connection = await connect(*target, seconds=connect_seconds)
+    try:
+        frame = Frame(int(asking.code), 0, ext=encode_header(asking.header), body=asking.body)
+        return await connection.call(frame, seconds=seconds)
+    finally:
+        connection.abort()
 
 
 def named_address(text: str) -> tuple[str, int] | None:

@@ -305,12 +305,14 @@ class ByRoles:
     def _compare_end(self, broker_id: BrokerId, theirs: Recorded, end: tuple[int, int] | None) -> None:
         if self._first is None or not self._unsure:
             return
-        ahead = end is not None and self._log.epochs.refutes(Point(Epoch(end[0]), Position(end[1])), self._log.end)
-        table = self.recorded.table
-        if end is not None and table.forgiven == table.number > table_number(Epoch(end[0])):
-            ahead = False  # given up with this promotion, for what this log held then is here, or it does not lead
+        table, ahead = self.recorded.table, False
+        if end is not None:
+            point = Point(Epoch(end[0]), Position(end[1]))
+            # Given up with this promotion: what this log held then is here, or this broker does not lead.
+            given_up = table.forgiven == table.number > table_number(point.epoch)
+            ahead = not given_up and self._log.epochs.refutes(point, self._log.end)
         # Who knows an earlier table may still follow its leader; once it has taken this one it says hello again.
-        self._first.compared(broker_id, ahead=ahead, final=theirs.table == self.recorded.table)
+        self._first.compared(broker_id, ahead=ahead, final=theirs.table == table)
 
     def _is_near(self, number: int) -> bool:
         """Whether a group that has come to where this broker is can be at this table. It would be kept for good."""

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from logherd.app.group.asking import named_address
+from logherd.app.group.asking import ask_once, named_address
 from logherd.controller.values import GroupKey
-from logherd.net.connection import connect
 from logherd.net.errors import NetError
 from logherd.service.controllers.asking import Enrolled, Redirected, enrolled, enrolling
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
 from logherd.wire.errors import WireError
-from logherd.wire.frame import Frame
-from logherd.wire.headers import encode_header
 
 __all__ = ["ask_enrolled"]
 
@@ -33,7 +30,10 @@ async def ask_enrolled(addresses: Sequence[Endpoint], group: GroupKey) -> Enroll
             continue
         asked.add(target)
         try:
-            answer = enrolled(await _ask(target, group), group)
+            frame = await ask_once(
+                target, enrolling(group), connect_seconds=_CONNECT_SECONDS, seconds=_ANSWER_SECONDS
+            )  # fmt: skip
+            answer = enrolled(frame, group)
         except (NetError, WireError) as error:
             _log.debug("a controller does not say who belongs to the group", reason=error)
             continue
@@ -43,14 +43,3 @@ async def ask_enrolled(addresses: Sequence[Endpoint], group: GroupKey) -> Enroll
         if leader is not None:
             targets.insert(0, leader)
     return None
-
-
-async def _ask(target: tuple[str, int], group: GroupKey) -> Frame:
-    host, port = target
-    connection = await connect(host, port, seconds=_CONNECT_SECONDS)
-    try:
-        asking = enrolling(group)
-        frame = Frame(int(asking.code), 0, ext=encode_header(asking.header))
-        return await connection.call(frame, seconds=_ANSWER_SECONDS)
-    finally:
-        connection.abort()

@@ -13,19 +13,19 @@ import msgspec
 from msgspec.structs import replace
 
 from logherd.app.group.about import RolesShape, recorded_of, shape_of
-from logherd.app.group.asking import named_address
+from logherd.app.group.asking import ask_once, named_address
 from logherd.app.group.by_roles import ByRoles
 from logherd.controller.values import GroupKey
 from logherd.group.table import PromotionRefusedError, Recorded, another_in_force
-from logherd.net.connection import connect
 from logherd.net.errors import NetError
+from logherd.service.controllers.asking import Asking
 from logherd.service.replica_orders import Promote
 from logherd.settings.options import Endpoint
 from logherd.telemetry.log import Log
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import WireError
 from logherd.wire.frame import Frame
-from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers import decode_header
 from logherd.wire.headers.leases import LeaderHint
 from logherd.wire.headers.roles import RolesPromoteHeader, RolesPromoteResponse
 
@@ -91,6 +91,7 @@ class ControllersBook:
             cluster_name=self._group.cluster, broker_name=self._group.name, broker_id=wanted.table.leader, after=after,
             table=msgspec.json.encode(shape_of(wanted)).decode(),
         )  # fmt: skip
+        asking = Asking(RequestCode.ROLES_PROMOTE, header)
         over = asyncio.get_running_loop().time() + _RECORD_SECONDS
         targets, why = [*self._addresses], ""
         named: set[tuple[str, int]] = set()  # in this round: two that name each other must not do away with the pause
@@ -102,7 +103,7 @@ class ControllersBook:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
-                answer = await _ask(target, header)
+                answer = await ask_once(target, asking, connect_seconds=_ANSWER_SECONDS, seconds=_ANSWER_SECONDS)
             except (NetError, WireError) as error:
                 why = str(error)
                 continue
@@ -118,16 +119,6 @@ class ControllersBook:
             f"the controllers, who record promotions, do not answer ({why}); the same order may be given again, and "
             "unrecorded if they are gone"
         )
-
-
-async def _ask(target: tuple[str, int], header: RolesPromoteHeader) -> Frame:
-    host, port = target
-    connection = await connect(host, port, seconds=_ANSWER_SECONDS)
-    try:
-        frame = Frame(int(RequestCode.ROLES_PROMOTE), 0, ext=encode_header(header))
-        return await connection.call(frame, seconds=_ANSWER_SECONDS)
-    finally:
-        connection.abort()
 
 
 def _named(answer: Frame) -> list[tuple[str, int]]:
