@@ -61,7 +61,6 @@ from logherd.replication.messages import (
 __all__ = ["RaftCore", "found_group", "make_image"]
 
 _FROM_LEADER = (Append, Heartbeat, CopyChunk)
-_TO_LEADER = (AppendAck, AppendReject, HeartbeatAck, CopyAck)
 _LEAP = 1 << 58
 """No group elects so often between one thing that a member hears and the next; a store that led another group before
 may bring epochs that are no mere count. A term is kept for good: behind the last one that fits a message is none."""

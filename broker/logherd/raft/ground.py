@@ -68,8 +68,6 @@ class Clockwork:
     started_at: int
     """Since when this life, and any before it, has promised nothing that is not on disk."""
     leader_heard_at: int | None = None
-    paused_at: int | None = None
-    """When a gap in time was last noticed that is long enough to distrust what was known before."""
     early: tuple[Epoch, int] | None = None
     """In this term and until this time there is nobody to wait for, unless a leader is heard."""
     hasty: Mapping[ReplicaId, int] = field(default_factory=dict)

@@ -240,12 +240,13 @@ class Member:
             self._links.announce()
 
     def _run(self) -> None:
-        if self._log.recovered.doubtful:
+        recovered = self._log.recovered
+        _log.info("log recovered", rows="; ".join(recovered.rows), cut_bytes=recovered.cut_bytes)
+        if recovered.doubtful:
             _log.warning(
                 "what this controller promised last may be lost: it has no vote until a leader has sent it everything, "
-                "and if it is the only one it waits for others for five election time-outs first",
-                rows="; ".join(self._log.recovered.rows),
-            )  # fmt: skip
+                "and if it is the only one it waits for others for five election time-outs first"
+            )
         node = RaftNode(
             self._log, self._decisions, _node_options(self._options), sender=self._links, on_event=self._told,
             on_failure=self.fail, silent_since=take_word(Path(self._options.data_dir)),

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -299,6 +300,25 @@ async def test_who_may_have_forgotten_a_promise_says_so_and_leads_alone_if_nobod
         await quorum.start("c-0")
         assert any(message.startswith("what this controller promised last may be lost") for message in caplog.messages)
         await quorum.leader()
+
+
+async def test_what_a_torn_log_had_to_give_up_is_said_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with quorum_of(tmp_path, "c-0") as quorum:
+        await quorum.leader()
+        await quorum.stop("c-0")
+        log = RaftLog.open(OsFiles(), f"{quorum.data('c-0')}/raft", RaftLogOptions())
+        end = log.end
+        log.close()
+        with Path(quorum.data("c-0"), "raft", "log", "00000000000000000000").open("r+b") as file:
+            file.seek(end)
+            file.write(b"torn")
+        caplog.clear()
+        await quorum.start("c-0")
+        told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "log recovered"]
+        assert [(fields["rows"].split("; ")[-1], fields["cut_bytes"]) for fields in told] == [("torn", 4)]
 
 
 async def test_who_is_alone_gives_way_to_nobody(tmp_path: Path) -> None:
