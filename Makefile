@@ -62,7 +62,7 @@ compat: $(READY) ## Stock Java and Go clients, mqadmin and a real RocketMQ again
 	@$(PYTEST) -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --no-header tests/compat
 
 system: $(READY) ## Real processes: kill -9, partitions, power cuts, damage; hostile peers at a live port
-	@$(PYTEST) --no-header --durations=25 tests/system
+	@$(PYTEST) -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --no-header --durations=25 tests/system
 
 AWAY ?= 60
 CLUSTER := namespaces jdk maven go ip containerd runc cni debootstrap conntrack openssl

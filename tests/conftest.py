@@ -36,6 +36,21 @@ def _log_level() -> Generator[None, None, None]:
         logger.setLevel(level)
 
 
+# Of two processes that run compat or system, a file each at a time, none shall be left with minutes of them at the end.
+LONGEST_FIRST = (
+    "test_classic_ha", "test_founded_by_rocketmq", "test_store_exchange", "test_mqadmin",
+    "test_group_chaos", "test_controllers", "test_up_modes", "test_healing", "test_up_changes",
+    "test_damage_everywhere", "test_register", "test_failover", "test_static_group", "test_voting_group", "test_up",
+    "test_kill",
+)  # fmt: skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: i for i, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn a skip into a failure: in CI everything must have run. An expected failure is no skip."""
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):

@@ -24,15 +24,6 @@ __all__ = ["pytest_pyfunc_call"]
 
 T = TypeVar("T")
 
-# Of two processes that run these tests, a file each at a time, none shall be left with minutes of them at the end.
-LONGEST_FIRST = ("test_classic_ha", "test_founded_by_rocketmq", "test_store_exchange", "test_mqadmin")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    place = {name: i for i, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
-
 
 def needs(build: Callable[[], T]) -> T:
     """What `build` makes, or a skip that says what is missing; in CI a missing tool is a failure."""
