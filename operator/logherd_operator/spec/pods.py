@@ -6,10 +6,20 @@ from pydantic import Field, field_validator
 
 from logherd_operator.spec.base import DnsName, Fragment, Model, Named, OfPod, StringMap
 
-__all__ = ["RESERVED_PREFIXES", "WEAKENING", "Placement", "PodTemplate"]
+__all__ = [
+    "CONTAINER", "OWN_VARIABLES", "OWN_VOLUMES", "RESERVED_PREFIXES", "VARIABLES_PREFIX", "WEAKENING", "Placement",
+    "PodTemplate",
+]  # fmt: skip
 
 Spread = Literal["Off", "Preferred", "Required"]
 RESERVED_PREFIXES = ("logherd.dev/", "app.kubernetes.io/", "kubernetes.io/", "statefulset.kubernetes.io/")
+CONTAINER = "broker"
+"""Name of the container that a pod has in any case."""
+OWN_VOLUMES = ("data", "config", "admin", "run", "tmp")
+"""Of each pod. A StatefulSet passes over a second one that is called `data`; with a second of another it is refused."""
+OWN_VARIABLES = ("POD_NAME",)
+"""The last of two of one name counts, and by this one a broker finds its configuration."""
+VARIABLES_PREFIX = "LOGHERD_"
 _NAME = {"type": "string", "minLength": 1, "maxLength": 253}
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _CONTEXT = {
@@ -48,7 +58,9 @@ class PodTemplate(Model):
     labels: StringMap = Field(default_factory=dict, max_length=50, description="Own labels.")
     annotations: StringMap = Field(default_factory=dict, max_length=50, description="Own annotations.")
     env: tuple[EnvVar, ...] = Field(default=(), max_length=100, description="Own environment variables.")
-    volumes: tuple[Volume, ...] = Field(default=(), max_length=50, description="Own volumes; no hostPath.")
+    volumes: tuple[Volume, ...] = Field(
+        default=(), max_length=50, description=f"Own volumes; no hostPath, none called {', '.join(OWN_VOLUMES)}."
+    )
     volume_mounts: tuple[Named, ...] = Field(default=(), max_length=50, description="Where they are mounted.")
     sidecars: tuple[Sidecar, ...] = Field(default=(), max_length=10, description="Own containers beside the broker.")
 
@@ -65,14 +77,19 @@ class PodTemplate(Model):
     def _names_are_free(cls, variables: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
         for variable in variables:
             name = variable.get("name")
-            if not isinstance(name, str) or not name or name.startswith("LOGHERD_"):
-                raise ValueError(f"{name!r} is not right: a variable has a name that does not begin with LOGHERD_")
+            if not isinstance(name, str) or not name or name.startswith(VARIABLES_PREFIX) or name in OWN_VARIABLES:
+                raise ValueError(
+                    f"{name!r} is not right: a variable has a name that does not begin with {VARIABLES_PREFIX} "
+                    f"and is not {' or '.join(OWN_VARIABLES)}"
+                )
         return variables
 
     @field_validator("volumes")
     @classmethod
-    def _no_host_path(cls, volumes: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
+    def _volumes_are_free(cls, volumes: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
         for volume in volumes:
+            if volume.get("name") in OWN_VOLUMES:
+                raise ValueError(f"{volume['name']!r} is a volume that each pod has: {', '.join(OWN_VOLUMES)}")
             if "hostPath" in volume:
                 raise ValueError(f"{volume.get('name')!r} is a hostPath; use a volume that moves with the pod")
         return volumes
@@ -81,6 +98,8 @@ class PodTemplate(Model):
     @classmethod
     def _stay_restricted(cls, containers: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
         for container in containers:
+            if container.get("name") == CONTAINER:
+                raise ValueError(f"{CONTAINER!r} is the container that each pod has; call yours otherwise")
             context = container.get("securityContext") or {}
             weak = [key for key, value in WEAKENING.items() if isinstance(context, dict) and context.get(key) == value]
             if weak:

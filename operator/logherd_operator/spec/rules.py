@@ -4,10 +4,18 @@ Each rule has a twin among the validators of the models, or is about a change, w
 `transitions`. Both ends are tried with the same documents (tests/unit/operator_spec/documents).
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from logherd_operator.spec.group import FORBIDDEN_CONFIG, FORBIDDEN_CONFIG_PREFIX, GROUP_NAME_LENGTH_MAX
-from logherd_operator.spec.pods import RESERVED_PREFIXES, WEAKENING
+from logherd_operator.spec.pods import (
+    CONTAINER,
+    OWN_VARIABLES,
+    OWN_VOLUMES,
+    RESERVED_PREFIXES,
+    VARIABLES_PREFIX,
+    WEAKENING,
+)
 
 __all__ = ["RULES", "Rule"]
 
@@ -66,7 +74,11 @@ def _memory(owner: str) -> tuple[Rule, Rule]:
     )
 
 
-_FORBIDDEN = ", ".join(f"'{name}'" for name in sorted(FORBIDDEN_CONFIG))
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+_FORBIDDEN = _quoted(sorted(FORBIDDEN_CONFIG))
 _RESERVED = " && ".join(f"!k.startsWith('{prefix}')" for prefix in RESERVED_PREFIXES)
 _CONTEXT = " && ".join(
     f"(!has(self.securityContext.{key}) || self.securityContext.{key} != {str(value).lower()})"
@@ -176,8 +188,20 @@ RULES: tuple[Rule, ...] = (
     _one_step("auth"),
     Rule("spec.podTemplate.labels", f"self.all(k, {_RESERVED})", "a label has a prefix that is reserved"),
     Rule("spec.podTemplate.annotations", f"self.all(k, {_RESERVED})", "an annotation has a prefix that is reserved"),
-    Rule("spec.podTemplate.env[]", "!self.name.startsWith('LOGHERD_')", "a variable begins with LOGHERD_"),
+    Rule(
+        "spec.podTemplate.env[]",
+        f"!self.name.startsWith('{VARIABLES_PREFIX}') && !(self.name in [{_quoted(OWN_VARIABLES)}])",
+        f"a variable begins with {VARIABLES_PREFIX} or is {' or '.join(OWN_VARIABLES)}",
+    ),
     Rule("spec.podTemplate.volumes[]", "!has(self.hostPath)", "use a volume that moves with the pod, no hostPath"),
+    Rule(
+        "spec.podTemplate.volumes[]",
+        f"!(self.name in [{_quoted(OWN_VOLUMES)}])",
+        f"a volume has a name that each pod has already: {', '.join(OWN_VOLUMES)}",
+    ),
+    Rule(
+        "spec.podTemplate.sidecars[]", f"self.name != '{CONTAINER}'", f"{CONTAINER} is the container that each pod has"
+    ),
     Rule(
         "spec.podTemplate.sidecars[]",
         f"!has(self.securityContext) || ({_CONTEXT})",

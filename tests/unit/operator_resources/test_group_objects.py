@@ -12,6 +12,7 @@ from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.pinning import Pinned, pin, roll_hash
 from logherd_operator.resources.pods import broker_template
 from logherd_operator.resources.site import Shape
+from logherd_operator.spec.pods import CONTAINER, OWN_VARIABLES, OWN_VOLUMES
 from unit.operator_resources.examples import EVERYTHING, EXAMPLES, GOLDEN, golden_text, rendered, site_of
 
 NAMES = sorted(EXAMPLES)
@@ -35,6 +36,17 @@ def templates(name: str) -> Iterator[dict[str, Any]]:
 def test_the_objects_are_as_they_were_reviewed(name: str) -> None:
     kept = (GOLDEN / f"{name}.yaml").read_text()
     assert golden_text(name) == kept, "look at the difference; python -m unit.operator_resources.examples writes it"
+
+
+def test_what_a_template_may_not_be_called_is_what_each_pod_has() -> None:
+    (workload,) = [each for each in of_kind("default", "StatefulSet") if each["metadata"]["name"].endswith("-broker")]
+    spec = workload["spec"]
+    pod = spec["template"]["spec"]
+    claims = [each["metadata"]["name"] for each in spec["volumeClaimTemplates"]]
+    assert sorted([*claims, *(each["name"] for each in pod["volumes"])]) == sorted(OWN_VOLUMES)
+    (container,) = pod["containers"]
+    assert container["name"] == CONTAINER
+    assert {each["name"] for each in container["env"] if "valueFrom" in each} == set(OWN_VARIABLES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -70,6 +70,10 @@ def test_defaults_are_the_amended_ones() -> None:
         ("{placement: {ackAcrossZones: true}}", "placement.ackAcrossZones needs zoneSpread Required"),
         ("{podTemplate: {env: [{name: LOGHERD_X}]}}", "spec.podTemplate.env: 'LOGHERD_X' is not right"),
         ("{podTemplate: {volumes: [{name: v, hostPath: {path: /}}]}}", "spec.podTemplate.volumes: 'v' is a hostPath"),
+        (
+            "{podTemplate: {volumes: [{name: data, emptyDir: {}}]}}",
+            "spec.podTemplate.volumes: 'data' is a volume that each pod",
+        ),
         ("{podTemplate: {labels: {logherd.dev/x: y}}}", "spec.podTemplate.labels: logherd.dev/x has a prefix"),
         ("{podTemplate: {sidecars: [{name: s, securityContext: {privileged: true}}]}}", "'s' weakens the pod"),
         ("{terminationGracePeriodSeconds: 74}", "should be at least switchoverTimeoutSeconds + 45"),
