@@ -72,7 +72,9 @@ def admit_sync_set(office: Office, command: AlterSyncSet, now: int) -> Command |
     """Only who reports may join; who stays or leaves may be dead (R9).
 
     Who may not join is left out, if what is left is a change that can be made: else a member that is gone would be
-    waited for as long as somebody keeps up with the master and is not heard here.
+    waited for as long as somebody keeps up with the master and is not heard here. Without whom too few would be in sync
+    joins unheard: that it acknowledges, the master knows; it cannot be elected before it is heard, but nothing could be
+    committed until then.
     """
     group = office.machine.group(command.group)
     if group is None:
@@ -81,11 +83,12 @@ def admit_sync_set(office: Office, command: AlterSyncSet, now: int) -> Command |
     if not unheard:
         return command
     rest = tuple(member for member in command.members if member not in unheard)
-    ids = tuple(sorted({member.broker_id for member in rest}))
-    if len(ids) >= group.rules.min_in_sync and ids != group.sync.members:
+    ids, minimum = tuple(sorted({member.broker_id for member in rest})), group.rules.min_in_sync
+    if len(ids) >= minimum and ids != group.sync.members:
         return replace(command, members=rest)
     known = any(group.replica(member.broker_id) is not None for member in unheard)
-    return Refusal.NOT_ALIVE if known else command
+    needed = len(ids) < minimum <= len({member.broker_id for member in command.members})
+    return Refusal.NOT_ALIVE if known and not needed else command
 
 
 def admit_clean(office: Office, command: Clean, now: int, *, living: bool) -> Command | Refusal:

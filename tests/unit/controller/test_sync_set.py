@@ -116,10 +116,33 @@ def test_r9_a_shrink_is_not_refused_for_who_would_join_and_is_not_heard() -> Non
     assert admitted(1, 3, 4) == [1, 3]
     assert admitted(1, 3, 9) == [1, 3]
     assert admitted(1, 2, 3, 4) == [1, 2, 3]
-    # Nothing would change, or too few would be left: it is said who is not heard.
+    # Nothing would change: it is said who is not heard.
     assert admitted(1, 2, 4) is Refusal.NOT_ALIVE
-    assert admitted(1, 4) is Refusal.NOT_ALIVE
     assert admitted(1, 2, 9) == [1, 2, 9]
+
+
+def test_r9_who_is_not_heard_joins_where_too_few_would_be_in_sync_without_it() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, 4, master=1)
+    desk.alter(1, 1, 2)
+    desk.now += 60_000
+    desk.beat(1)
+
+    def admitted(*members: int, minimum: int = 2) -> object:
+        wish = AlterSyncSet(
+            group=KEY, broker_id=BrokerId(1), registration=desk.registration(1), epoch=desk.group.epoch,
+            version=desk.group.sync.version, committed=point(0, 0), min_in_sync=minimum, request="r",
+            members=tuple(SyncMember(broker_id=BrokerId(each)) for each in members),
+        )  # fmt: skip
+        found = admit_sync_set(desk.office, wish, desk.now)
+        return [each.broker_id for each in found.members] if isinstance(found, AlterSyncSet) else found
+
+    assert admitted(1, 4) == [1, 4]
+    assert admitted(1, 3, 4) == [1, 3, 4]
+    desk.beat(3)
+    assert admitted(1, 3, 4) == [1, 3]
+    desk.submit(Configure(group=KEY, replicas=4, min_in_sync=3))
+    assert admitted(1, 4, minimum=3) is Refusal.NOT_ALIVE
 
 
 def test_r9_only_the_process_that_was_elected_changes_the_set() -> None:

@@ -64,6 +64,22 @@ def test_r9_who_catches_up_unheard_by_the_controllers_does_not_keep_a_dead_membe
     assert unheard.id in stage.desk.group.sync.members
 
 
+def test_r9_who_catches_up_unheard_by_the_controllers_takes_the_place_of_a_dead_member_if_nobody_else_can() -> None:
+    """It reaches the leader, and maybe another controller than the one that leads."""
+    stage, leader, (unheard, dead) = settled()
+    stage.isolate(unheard)
+    stage.run(4_000)
+    assert unheard.id not in stage.desk.group.sync.members
+    stage.cut.clear()
+    stage.run(1_000)
+    stage.kill(dead)
+    end, since = leader.append(), stage.now
+    while leader.committed < end:
+        stage.run(1)
+        assert stage.now - since < 3_000
+    assert stage.desk.group.sync.members == (min(leader.id, unheard.id), max(leader.id, unheard.id))
+
+
 def test_until_a_removal_is_accepted_the_member_counts() -> None:
     stage, leader, (silent, _) = settled()
     stage.isolate(silent)
