@@ -168,10 +168,11 @@ def _succession(
         return elect_command(group, target, present, grounds, wanted.request)
     living = office.living_members(group, now)
     best = choose(group, seen_of)
-    if target.broker_id in group.sync.holders or target == best:
+    if target == best or (target.broker_id in group.sync.holders and not group.outrun):
         return elect_command(group, target, living, grounds_of(group), wanted.request)
     if not wanted.unclean:
         return Refusal.NOT_IN_SYNC
     if best is not None:
         return Refusal.IN_SYNC
-    return elect_command(group, target, living, Grounds.UNCLEAN, wanted.request)
+    grounds = Grounds.OUTRUN if group.outrun else Grounds.UNCLEAN
+    return elect_command(group, target, living, grounds, wanted.request)

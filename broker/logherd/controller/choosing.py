@@ -13,7 +13,8 @@ from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 
 __all__ = [
-    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "longest", "unfit",
+    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "longest",
+    "outrun_lacks", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -73,8 +74,10 @@ def choose(group: Group, seen_of: SeenOf) -> Replica | None:
     The process that led last is no candidate while its leadership stands: it could have renewed its lease, and did not.
     If its leadership has ended it may begin another, when nobody else in the set can. When nobody is left who holds
     everything for sure, it is the longest log of those who are doubted, once all of them report. Who has no space comes
-    after all who have (H4).
+    after all who have (H4). Where controllers have lost decisions, who was in sync by what is left of them says little.
     """
+    if group.outrun:
+        return _best_outrun(group, seen_of)
     return _choose(group, _with_space(seen_of)) or _choose(group, seen_of)
 
 
@@ -126,6 +129,25 @@ def _best_doubted(group: Group, seen_of: SeenOf) -> Replica | None:
     if any(each is None or unfit(each, seen_of(each)) is not None for each in replicas):
         return None
     return best_of(group, longest(group, doubted, seen_of), seen_of)
+
+
+def outrun_lacks(group: Group, seen_of: SeenOf) -> int:
+    """How many brokers have to report that were in sync by the record of a group that has outrun it; see Group.outrun.
+
+    What is committed was on as many of all brokers as must be in sync. So one of any that are more than all others may
+    be has it, if none of them has lost anything since, which is known of those who are still in sync by the record. Or
+    all brokers report: there is nobody else then.
+    """
+    known = max(sum(1 for each in group.replicas if each.registration and not each.learner), group.rules.replicas)
+    present = founders(group, seen_of)
+    sure = [broker_id for broker_id in present if broker_id in group.sync.holders]
+    return 0 if len(present) >= known else max(known - group.rules.min_in_sync + 1 - len(sure), 0)
+
+
+def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:
+    if outrun_lacks(group, seen_of):
+        return None
+    return best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
 
 
 def _led_last(group: Group, broker_id: BrokerId) -> bool:

@@ -82,6 +82,8 @@ class Grounds(Enum):
     """The latest leadership holds no lease."""
     DOUBTED = "doubted"
     """All who had everything went down before they had flushed it; of what they have, this is the longest."""
+    OUTRUN = "outrun"
+    """Controllers have lost decisions, and the longest log was found without the in-sync set; see Group.outrun."""
     UNCLEAN = "unclean"
     """An operator accepts the loss of what this replica does not have; the lease was waited out."""
 

@@ -29,7 +29,7 @@ from logherd.replication.epochs import ORIGIN
 __all__ = ["cancel_transfer", "elect", "plan_transfer", "release"]
 
 _FIRST = (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR)
-_WITH_LOSS = (Grounds.DOUBTED, Grounds.UNCLEAN)
+_WITH_LOSS = (Grounds.DOUBTED, Grounds.OUTRUN, Grounds.UNCLEAN)
 
 
 def elect(group: Group | None, command: Elect) -> Verdict:
@@ -95,6 +95,8 @@ def _groundless(group: Group, winner: Replica, command: Elect) -> Refusal | None
     if command.grounds is Grounds.DOUBTED:
         last = group.founded and not trusted and winner.broker_id in group.sync.doubted
         return None if last else Refusal.NOT_IN_SYNC
+    if command.grounds is Grounds.OUTRUN:
+        return None if group.outrun else Refusal.NOT_IN_SYNC
     if command.grounds is Grounds.UNCLEAN:
         return None if group.founded and winner.broker_id not in trusted else Refusal.IN_SYNC
     return None if winner.broker_id in trusted else Refusal.NOT_IN_SYNC

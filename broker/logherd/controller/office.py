@@ -223,7 +223,9 @@ class Office:
 
     def over_at(self, group: Group) -> int:
         """When nobody holds a lease in this group any more."""
-        return self._leases.over_at(group.key, group.tenure)
+        over = self._leases.over_at(group.key, group.tenure)
+        # That the latest leadership on record is over says nothing about later ones that are lost.
+        return max(over, self._leases.earlier_over) if group.outrun else over
 
     def leads(self, group: Group, now: int) -> bool:
         """Whether the master may hold a lease now."""
@@ -484,6 +486,8 @@ def elect_command(
 
 def grounds_of(group: Group) -> Grounds:
     """Why nobody leads a founded group whose lease is over."""
+    if group.outrun:
+        return Grounds.OUTRUN
     if not group.sync.holders:
         return Grounds.DOUBTED
     released = group.tenure is not None and group.tenure.released

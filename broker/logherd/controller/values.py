@@ -162,6 +162,16 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return None
         return self.replica(self.tenure.broker_id)
 
+    @property
+    def outrun(self) -> bool:
+        """Whether a broker has a log of a later leadership than the latest on record: controllers have lost decisions,
+        as where all of their disks are older ones. So the in-sync set is an old one, too: who has left it since may
+        lack what was acknowledged. Until the next election."""
+        tenure = self.tenure
+        if tenure is None or self.epoch <= tenure.epoch or not self.founded:
+            return False
+        return any(tenure.epoch < each.end.epoch <= self.epoch for each in self.replicas)
+
     def replica(self, broker_id: BrokerId) -> Replica | None:
         """The broker of this id."""
         replicas = self.replicas

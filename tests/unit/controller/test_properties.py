@@ -121,6 +121,9 @@ def check_election(old: Group, command: Command, after: Group) -> None:
         assert not old.sync.holders
         assert command.broker_id in old.sync.doubted
         assert after.sync.members == (command.broker_id,)
+    elif command.grounds is Grounds.OUTRUN:
+        assert old.outrun
+        assert after.sync.holders == (command.broker_id,)
     elif command.grounds not in (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR, Grounds.UNCLEAN):
         assert command.broker_id in (*old.sync.members, *old.sync.eligible)
         assert set(after.sync.members) <= {*old.sync.members, command.broker_id}

@@ -1,6 +1,6 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, unfit
+from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, outrun_lacks, unfit
 from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
@@ -118,6 +118,8 @@ def _without(group: Group, office: Office, now: int) -> str:
         waiting = f" unless {_ids(absent)}, with perhaps a longer log, reports first" if absent else ""
         return f"Broker {best.broker_id} is about to be elected{waiting}."
     trusted = group.sync.holders
+    if group.outrun:
+        return _outrun(group, office, now)
     if not trusted and group.sync.doubted:
         replicas = [group.replica(each) for each in group.sync.doubted]
         unable = [each.broker_id for each in replicas if each is not None and unfit(each, seen_of(each)) is not None]
@@ -130,6 +132,17 @@ def _without(group: Group, office: Office, now: int) -> str:
         return "No broker has everything that was acknowledged; only an unclean election, which loses data, helps."
     reasons = "; ".join(_unfit(group, each, office, now) for each in trusted)
     return f"Nobody can be elected without loss: {reasons}."
+
+
+def _outrun(group: Group, office: Office, now: int) -> str:
+    silent = [each.broker_id for each in group.replicas if not office.alive(group, each.broker_id, now)]
+    reasons = "; ".join(_unfit(group, each, office, now) for each in silent)
+    lacking = outrun_lacks(group, office.seen_in(group, now))
+    until = f"once {lacking} more that were in sync report" if lacking else "as soon as it could lead"
+    return (
+        "The controllers have lost decisions: a broker has a log of a later leadership than the latest on record. The "
+        f"longest log leads {until}{'; ' + reasons if reasons else ''}."
+    )
 
 
 def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:

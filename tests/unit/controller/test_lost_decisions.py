@@ -1,0 +1,180 @@
+"""R20 where all controllers have older disks: what brokers bring shows that the in-sync set on record is an old one."""
+
+from dataclasses import replace
+
+import pytest
+
+from logherd.controller.admission import ElectionRequest, admit_election, admit_register
+from logherd.controller.commands import Elect, Grounds, Register, SetLearner
+from logherd.controller.machine import Machine
+from logherd.controller.values import BrokerId, Rules
+from logherd.controller.verdicts import LossAccepted, Refusal
+from logherd.model.names import Epoch
+from logherd.replication.epochs import Point
+from logherd.service.controllers.why import why
+from unit.controller.desk import KEY, Desk, point
+
+AHEAD, BEHIND = point(3, 900), point(1, 100)
+
+
+def restored() -> Desk:
+    """On record 1, 2 and 3 are in sync in epoch 1. Since then 3 has left the set, and 1 or 2 led in epoch 3."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.machine = Machine.load(desk.machine.save())
+    desk.now += 60_000
+    desk.reopen()
+    return desk
+
+
+def bring(desk: Desk, broker: int, end: Point, *, seen: int | None = None, life: int = 1, store: str = "") -> None:
+    """As a broker is heard that asks to be registered; of life 1 its process is on record."""
+    store = store or f"store{broker}"
+    wish = Register(
+        group=KEY, broker_id=BrokerId(broker), store_id=store, incarnation=f"{store}.{life}",
+        address=f"b{broker}:10911", end=end, epoch_seen=Epoch(end.epoch if seen is None else seen),
+        rules=Rules(replicas=3, min_in_sync=2),
+    )  # fmt: skip
+    admitted = admit_register(desk.office, wish, desk.now)
+    assert isinstance(admitted, Register)
+    assert desk.submit(admitted).refusal is None
+
+
+def pass_time(desk: Desk, ms: int, **ends: Point) -> list[Elect]:
+    """Brokers b1, b2, ... report these ends."""
+    elections: list[Elect] = []
+    for _ in range(0, ms, 500):
+        for name, end in ends.items():
+            desk.beat(int(name[1:]), end=end)
+        elections += desk.wait(500)
+    return elections
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_r20_who_left_the_set_by_a_decision_that_is_lost_is_not_elected_once_that_is_known(life: int) -> None:
+    """What 1 and 2 have acknowledged since would be lost."""
+    desk = restored()
+    bring(desk, 1, AHEAD, life=life)
+    assert pass_time(desk, 60_000, b3=BEHIND) == []
+    said = why(desk.group, desk.office, desk.now)
+    assert "once 1 more that were in sync report" in said
+    assert "broker 1: the broker does not report; broker 2:" in said
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_r20_of_enough_that_one_must_have_everything_the_longest_log_leads(life: int) -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD, life=life)
+    (election,) = pass_time(desk, 6_000, b1=AHEAD, b3=BEHIND)
+    assert (election.broker_id, election.grounds) == (1, Grounds.OUTRUN)
+    assert desk.group.epoch == 4
+    assert (desk.group.sync.members, desk.group.sync.holders) == ((1,), (1,))
+    assert not desk.group.outrun
+    assert pass_time(desk, 30_000, b3=BEHIND) == []
+
+
+def test_r20_who_has_another_store_than_on_record_may_have_lost_what_it_acknowledged() -> None:
+    desk = restored()
+    desk.now += desk.terms.waiter_ms
+    bring(desk, 1, AHEAD, life=2, store="new")
+    assert pass_time(desk, 60_000, b1=AHEAD, b3=BEHIND) == []
+    (election,) = pass_time(desk, 3_000, b1=AHEAD, b2=point(3, 950), b3=BEHIND)
+    assert election.broker_id == 2
+
+
+def test_r20_who_is_not_trusted_may_have_lost_what_it_acknowledged() -> None:
+    desk = restored()
+    desk.register(1, life=2, end=AHEAD, seen=3, trusted=False)
+    assert pass_time(desk, 60_000, b1=AHEAD, b3=BEHIND) == []
+    assert pass_time(desk, 3_000, b1=AHEAD, b2=BEHIND, b3=BEHIND)
+
+
+def test_r20_a_broker_of_which_the_record_does_not_know_counts_among_them() -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    bring(desk, 4, point(3, 950))
+    assert pass_time(desk, 10_000, b1=AHEAD, b2=BEHIND, b4=point(3, 950)) == []
+    (election,) = pass_time(desk, 3_000, b1=AHEAD, b2=BEHIND, b3=BEHIND, b4=point(3, 950))
+    assert election.broker_id == 4
+
+
+def test_r20_the_longest_log_leads_or_nobody() -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    for _ in range(100):
+        desk.beat(2, 3, end=BEHIND)
+        desk.beat(1, end=AHEAD, healthy=False)
+        assert desk.wait(100) == []
+    assert why(desk.group, desk.office, desk.now).endswith("leads as soon as it could lead.")
+    assert [each.broker_id for each in pass_time(desk, 1_000, b1=AHEAD, b2=BEHIND, b3=BEHIND)] == [1]
+
+
+def test_r2_that_the_leadership_on_record_was_over_says_nothing_about_later_ones() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.release(1)
+    desk.machine = Machine.load(desk.machine.save())
+    desk.reopen()
+    bring(desk, 2, AHEAD)
+    assert pass_time(desk, 2_500, b2=AHEAD, b3=BEHIND) == []
+    assert [each.broker_id for each in pass_time(desk, 1_500, b2=AHEAD, b3=BEHIND)] == [2]
+
+
+def test_r20_an_epoch_that_is_only_known_says_nothing_about_the_set() -> None:
+    """A quorum that was recovered leaps over those that may have been granted."""
+    desk = restored()
+    bring(desk, 2, BEHIND, seen=1 << 18)
+    assert not desk.group.outrun
+    assert [election.broker_id for election in pass_time(desk, 6_000, b2=BEHIND)] == [2]
+
+
+def test_r20_a_log_beyond_every_epoch_that_its_broker_has_seen_is_none() -> None:
+    desk = restored()
+    bring(desk, 2, point(1 << 40, 100), seen=3)
+    assert not desk.group.outrun
+
+
+def test_r20_a_learner_shows_it_and_is_not_waited_for() -> None:
+    desk = restored()
+    desk.submit(SetLearner(group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), learner=True))
+    bring(desk, 3, AHEAD)
+    assert pass_time(desk, 60_000, b1=BEHIND, b3=AHEAD) == []
+    assert pass_time(desk, 60_000, b1=BEHIND, b2=BEHIND) != []
+
+
+@pytest.mark.parametrize("target", [1, 3])
+def test_r20_an_operator_may_accept_the_loss(target: int) -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    desk.now += 60_000
+    desk.beat(target, end=AHEAD if target == 1 else BEHIND)
+    wanted = ElectionRequest(group=KEY, target=BrokerId(target))
+    assert admit_election(desk.office, wanted, desk.now) is Refusal.NOT_IN_SYNC
+    command = admit_election(desk.office, replace(wanted, unclean=True), desk.now)
+    assert isinstance(command, Elect)
+    verdict = desk.submit(command)
+    assert any(isinstance(event, LossAccepted) for event in verdict.events)
+    assert desk.group.sync.holders == (target,)
+
+
+def test_r20_no_operator_elects_a_shorter_log_where_a_longer_one_could_lead() -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    desk.now += 60_000
+    desk.beat(1, end=AHEAD)
+    desk.beat(2, end=BEHIND)
+    for unclean, refusal in ((False, Refusal.NOT_IN_SYNC), (True, Refusal.IN_SYNC)):
+        wanted = ElectionRequest(group=KEY, target=BrokerId(2), unclean=unclean)
+        assert admit_election(desk.office, wanted, desk.now) is refusal
+    command = admit_election(desk.office, ElectionRequest(group=KEY, target=BrokerId(1)), desk.now)
+    assert isinstance(command, Elect)
+    assert command.grounds is Grounds.OUTRUN
+
+
+def test_a_group_that_has_not_outrun_its_record_is_not_led_on_these_grounds() -> None:
+    desk = restored()
+    command = Elect(
+        group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), registration=desk.registration(3), alive=(),
+        grounds=Grounds.OUTRUN,
+    )  # fmt: skip
+    assert desk.submit(command).refusal is Refusal.NOT_IN_SYNC
