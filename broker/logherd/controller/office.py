@@ -63,10 +63,10 @@ class _Words(Struct, frozen=True):
 
 
 class _Moments(Struct):
-    """When the office began, and when a broker said something last."""
+    """When the office began, and when it granted a lease last."""
 
     began: int
-    heard_at: int
+    granted_at: int
 
 
 class Office:
@@ -100,22 +100,17 @@ class Office:
         return self._options.tuned(self.machine.settings)
 
     @property
-    def heard_at(self) -> int:
-        """When a broker said something last, whatever it was; at first when the office began."""
-        return self._moments.heard_at
+    def granted_at(self) -> int:
+        """When a lease was granted last, in any group; at first when the office began."""
+        return self._moments.granted_at
 
     # ---- hearing -----------------------------------------------------------------------------------------------
-
-    def notice(self, now: int) -> None:
-        """A broker has said something, be it refused."""
-        self._moments.heard_at = max(self._moments.heard_at, now)
 
     def hear(self, report: Report, now: int) -> Refusal | None:
         """Note a heartbeat as soon as it arrives. A refusal means: register first; it counts for nothing.
 
         One that comes late shows that its sender lived then, and nothing else.
         """
-        self.notice(now)
         group = self.machine.group(report.group)
         replica = group.replica(report.broker_id) if group is not None else None
         if group is None or replica is None:
@@ -162,6 +157,7 @@ class Office:
         if group.key in self._electing or self.machine.lease_wait_ms < self._leases.terms.waiter_ms:
             return Withheld(view, Refusal.RUNNING)
         self._leases.grant(group.key, tenure, now, heard=heard)
+        self._moments.granted_at = now
         return words.found if self._finds(group.key, tenure.epoch, now) else words.granted
 
     def endpoint_leads(self, key: GroupKey, epoch: Epoch, said: int) -> None:
@@ -216,10 +212,6 @@ class Office:
         """The latest report of a replica's latest process, however old."""
         seen = self._seen.get((key, replica.broker_id))
         return seen if seen is not None and seen.report.registration == replica.registration else None
-
-    def awaits_brokers(self) -> bool:
-        """Whether there are processes of brokers that should report. Looks at all of them."""
-        return any(each.registration and not each.exited for group in self.machine for each in group.replicas)
 
     def over_at(self, group: Group) -> int:
         """When nobody holds a lease in this group any more."""

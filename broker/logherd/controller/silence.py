@@ -1,7 +1,8 @@
-"""A leader of the quorum whom no broker reaches gives way, though the other controllers hear it well.
+"""A leader of the quorum whom too few brokers reach gives way, though the other controllers hear it well.
 
 They send every broker to whoever leads, so nobody would get a lease for as long as the way there is broken: a port that
-a rule of the network has closed, a name that leads elsewhere. The next controller may be within reach. If the brokers
+a rule of the network has closed, a name that leads elsewhere. The next controller may be within reach. It may be within
+that of fewer, too; so this one stays as long as it grants a lease in any group, and gives nothing up. If the brokers
 are gone, and not the way to them, the quorum changes its leader for nothing: so each time in a row waits twice as long.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from logherd.controller.office import Office
+from logherd.controller.values import Group
 from logherd.kit.recurrence import Recurrence
 
 __all__ = ["PATIENCE_MS", "Silence", "patience_ms", "successor"]
@@ -20,8 +22,8 @@ VoterT = TypeVar("VoterT")
 
 
 def patience_ms(lease_ms: int) -> int:
-    """How long nobody may be heard at first: some leases, so that brokers which look for the leader have found it long
-    before, and several heartbeats of each."""
+    """How long nobody may get a lease at first: some leases, so that brokers which look for the leader have found it
+    long before, and several heartbeats of each."""
     return max(PATIENCE_MS, 3 * lease_ms)
 
 
@@ -40,7 +42,7 @@ class Silence:
         self._gave_way = Recurrence(doublings_max=_DOUBLINGS_MAX)
 
     def begin(self, now: int) -> None:
-        """An office begins: so far nobody could be heard."""
+        """An office begins: so far nobody could get a lease."""
         self._since, self._asked = now, 0
 
     def end(self, now: int) -> None:
@@ -50,18 +52,26 @@ class Silence:
         self._asked = 0
 
     def gives_way(self, office: Office, now: int) -> int | None:
-        """To be asked at every tick. If nobody was heard for too long who should be, how often before this that was so
-        in a row."""
-        if office.heard_at > self._since:
-            self._since, self._asked = office.heard_at, 0
+        """To be asked at every tick. If no lease was granted for too long, and brokers are not heard that should be,
+        how often before this that was so in a row."""
+        if office.granted_at > self._since:
+            self._since, self._asked = office.granted_at, 0
             self._gave_way.forget()
         if now - self._since < self._gave_way.wait_ms(self._first_ms, now):
             return None
         self._since = now
-        if not office.awaits_brokers():
+        if not any(_misses(group, office, now) for group in office.machine):
             return None
         self._asked += 1
         return self._gave_way.count(now) + self._asked - 1
+
+
+def _misses(group: Group, office: Office, now: int) -> bool:
+    """Whether brokers should report that do not. A group is founded by all that are configured, or after a while by
+    those who are there, which is counted by one office: another one need not try before nobody at all is heard."""
+    due = [each.broker_id for each in group.replicas if each.registration and not each.exited and not each.learner]
+    heard = sum(office.alive(group, broker_id, now) for broker_id in due)
+    return heard < len(due) and (group.founded or not heard)
 
 
 def successor(voters: Sequence[VoterT], own: VoterT, turn: int) -> VoterT | None:

@@ -186,11 +186,11 @@ class Member:
             self.node.transfer(None if identity is None else ReplicaId(identity), then)
 
     def give_way(self, turn: int) -> None:
-        """Have another voter lead, because no broker is heard here; see `Silence`."""
+        """Have another voter lead, because too few brokers are heard here; see `Silence`."""
         node = self.node
         target = None if node is None else successor(node.core.ground.members.current.voters, self.identity, turn)
         if node is not None and target is not None:
-            _log.warning("no broker reaches this controller, another one shall lead", target=target)
+            _log.warning("too few brokers reach this controller, another one shall lead", target=target)
             node.transfer(target, lambda _outcome: None)
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None:

@@ -115,7 +115,6 @@ def apply_id(frame: Frame, office: Office, now: int) -> Step[Reply]:
 def register(frame: Frame, office: Office, now: int) -> Step[Reply]:
     """1003: a broker process has started."""
     header = decode_header(RegisteringHeader, frame.ext)
-    office.notice(now)
     if not header.store_id or not header.incarnation:
         raise RequestError(_INVALID, "a broker must send logherdStoreId and logherdIncarnation to join a group")
     if header.epoch_seen > _EPOCH_MAX:

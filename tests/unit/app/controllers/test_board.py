@@ -371,17 +371,19 @@ def test_a_read_that_is_refused_is_answered_as_refused() -> None:
     assert rig.answers == ["a BUSY", "read"]
 
 
-def test_a_leader_whom_no_broker_reaches_has_another_one_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_whom_too_few_brokers_reach_has_another_one_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
     desk, clock = led(rig), [boot_ms()]
     monkeypatch.setattr("logherd.app.controllers.board.boot_ms", lambda: clock[0])
     rig.lead()
     assert rig.board.office is not None
-    rig.board.office.hear(desk.report(1), clock[0] + PATIENCE_MS - 1)
+    heard = clock[0] + PATIENCE_MS - 1
+    rig.board.office.hear(desk.report(1), heard)
+    assert isinstance(rig.board.office.renew(desk.report(1), heard, heard=heard), Granted)
     for wait in (PATIENCE_MS, PATIENCE_MS - 2):
         clock[0] += wait
         rig.board.tick()
-        assert rig.quorum.given_way == [], "it has heard one a moment ago"
+        assert rig.quorum.given_way == [], "it has granted a lease a moment ago"
     clock[0] += 1
     rig.board.tick()
     assert rig.quorum.given_way == [0]
