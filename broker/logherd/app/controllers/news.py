@@ -3,6 +3,7 @@ each tells of their own quorum."""
 
 from collections.abc import Iterable
 
+from logherd.app.clock import boot_ms
 from logherd.controller.verdicts import (
     Cleaned,
     Event,
@@ -16,12 +17,15 @@ from logherd.controller.verdicts import (
     TransferPlanned,
 )
 from logherd.raft import output as raft_output
+from logherd.replication.shipping import LostData
 from logherd.telemetry.log import Log
+from logherd.telemetry.sparing import SparingLog
 
-__all__ = ["log_decision", "log_quorum"]
+__all__ = ["log_decision", "log_quorum", "tell_left_out"]
 
 _log = Log("logherd.controller")
 _quorum_log = Log("logherd.quorum")
+_complaints = SparingLog(_quorum_log, lambda: boot_ms() / 1000)
 
 
 def log_decision(event: Event) -> None:
@@ -78,8 +82,20 @@ def log_quorum(event: raft_output.Event) -> None:
                 "members of the quorum changed", voters=", ".join(now.voters), outgoing=", ".join(now.outgoing) or None,
                 learners=", ".join(now.learners) or None, position=event.since,
             )  # fmt: skip
+        case LostData():
+            _quorum_log.error(
+                "a controller lacks what it had on its disk", controller=event.peer, had=event.had, has=event.has
+            )
+        case raft_output.Strange():
+            # whoever sends them sends as many as it likes, and chooses what the reason quotes
+            _complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
         case _:
             _quorum_log.warning(type(event).__name__, detail=str(event))
+
+
+def tell_left_out(*, ending: bool = False) -> None:
+    """Write how many lines were left out (`SparingLog.tell`). Call it now and then, and at the end."""
+    _complaints.tell(ending=ending)
 
 
 def _listed(brokers: Iterable[int]) -> str | None:

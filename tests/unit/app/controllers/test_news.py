@@ -4,15 +4,16 @@ import logging
 
 import pytest
 
-from logherd.app.controllers.news import log_decision, log_quorum
+from logherd.app.controllers.news import log_decision, log_quorum, tell_left_out
 from logherd.controller.commands import Grounds, PlanTransfer
 from logherd.controller.office import elect_command
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
-from logherd.raft.output import MembersChanged, Role, RoleChanged
+from logherd.raft.output import MembersChanged, Role, RoleChanged, Strange
 from logherd.replication.messages import ReplicaId
+from logherd.replication.shipping import LostData
 from unit.controller.desk import KEY, Desk
 
 GROUP = str(KEY)
@@ -111,3 +112,18 @@ def test_who_voted_is_told_of_whoever_is_elected_only(caplog: pytest.LogCaptureF
     log_quorum(RoleChanged(Role.FOLLOWER, Epoch(3), None, "higher term"))
     won, lost = (record.__dict__["fields"] for record in caplog.records)
     assert (won["votes"], "votes" in lost) == (f"{c0}, {c1}", False)
+
+
+def test_a_controller_that_lacks_what_it_had_is_named_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    log_quorum(LostData(ReplicaId("c1.0000000000000001"), had=Position(900), has=Position(100)))
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("ERROR", "a controller lacks what it had on its disk")
+    assert record.__dict__["fields"] == {"controller": "c1.0000000000000001", "had": 900, "has": 100}
+
+
+def test_messages_that_are_dropped_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(50):
+        log_quorum(Strange(ReplicaId("c9.0000000000000009"), f"of cluster {number}"))
+    assert [record.getMessage() for record in caplog.records] == ["message dropped"] * 10
+    tell_left_out(ending=True)
+    assert caplog.records[-1].__dict__["fields"]["left_out"] == 40
