@@ -1,7 +1,10 @@
 """Static mode in the shell: which table of roles is in force here, and who may be promoted."""
 
+import dataclasses
+import errno
+from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -9,8 +12,10 @@ from msgspec.structs import replace
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.about import About, RolesShape, decode_about, encode_about, shape_of
 from logherd.app.group.by_roles import ByRoles, first_roles
+from logherd.app.group.making import Opened, make_mode
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.roles_file import RolesFile
+from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Assigned, Registered
 from logherd.group.output import Drained, Serving
@@ -18,8 +23,10 @@ from logherd.group.table import PromotionRefusedError, Recorded, Table, first_ep
 from logherd.model.names import Epoch, Position
 from logherd.replication.messages import AppendAck, Envelope, Heartbeat, ReplicaId
 from logherd.service.replica_orders import Promote
+from logherd.settings.options import BrokerOptions
+from sim.disk import SimDisk, SimulatedCrash
 from unit.app.group.stand import Stand, options_of, seat_of
-from unit.store.helpers import ROOT, append, flush
+from unit.store.helpers import HOST, ROOT, SimClock, append, flush
 
 GUARD = TaskGuard(on_end=lambda _: None)
 OPTIONS = options_of("static", static={"leader": 1, "synchronous": [2]})
@@ -80,16 +87,59 @@ def test_a_start_and_what_comes_after_it_need_no_free_block() -> None:
         assert roles_of(stand).recorded == later
 
 
+def test_a_file_of_an_earlier_release_gets_its_spare_as_soon_as_there_is_room() -> None:
+    stand = Stand("static")
+    roles_of(stand)
+    stand.disk.unlink(f"{ROOT}/roles.json.spare")
+    roles = roles_of(stand)
+    stand.disk.capacity = stand.disk.used()
+    roles.be_complete()
+    assert roles_of(stand).complete
+
+
+def test_a_table_that_a_start_has_read_is_there_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process died before the table's name was on the disk, which is full since: the next one tells others of it."""
+
+    def refuse(_: SimDisk, one: str, other: str) -> None:
+        raise OSError(errno.EINVAL, "simulated", one, None, other)
+
+    monkeypatch.setattr(SimDisk, "exchange", refuse)
+    stand, later = Stand("static"), Recorded(Table(number=2, leader=BrokerId(3)), (BrokerId(3),))
+    roles = roles_of(stand)
+    stand.disk.crash_after(1, at=f"rename {ROOT}/roles.json")
+    with pytest.raises(SimulatedCrash):
+        roles.record(later)
+    found = stand.disk = stand.disk.crash(Random(0), power=False)
+    found.capacity = found.used()
+    assert roles_of(stand).recorded == later
+    for seed in range(20):
+        stand.disk = found.crash(Random(seed), power=True)
+        assert roles_of(stand).recorded == later
+
+
+def test_a_file_whose_table_can_be_none_is_refused_by_name() -> None:
+    stand = Stand("static")
+    roles_of(stand)
+    change_file(stand, b'"copies":2', b'"copies":9')
+    with pytest.raises(ReplicaFileError, match=rf"{ROOT}/roles.json is damaged"):
+        roles_of(stand)
+
+
+def change_file(stand: Stand, old: bytes, new: bytes) -> None:
+    """Of roles.json."""
+    path = f"{ROOT}/roles.json"
+    before = stand.disk.open(path).read(0, 1 << 20)
+    assert old in before
+    stand.disk.unlink(path)
+    stand.disk.open(path, create=True).write(0, [before.replace(old, new)])
+
+
 @pytest.mark.parametrize(("there", "field"), [(b'"format":1', b"promised"), (b'"number":1', b"witness")])
 def test_what_a_later_release_adds_to_the_file_is_refused_by_name(there: bytes, field: bytes) -> None:
     """It would be gone with the next write."""
     stand = Stand("static")
     roles_of(stand)
-    path = f"{ROOT}/roles.json"
-    file = stand.disk.open(path)
-    changed = file.read(0, 1 << 20).replace(there, there + b',"' + field + b'":7')
-    stand.disk.unlink(path)
-    stand.disk.open(path, create=True).write(0, [changed])
+    change_file(stand, there, there + b',"' + field + b'":7')
     with pytest.raises(ReplicaFileError, match=f"unknown field `{field.decode()}`"):
         roles_of(stand)
 
@@ -134,6 +184,18 @@ def test_a_store_that_never_had_everything_is_promoted_only_with_loss() -> None:
     table = ordered(mode, after=1, synchronous=(3,), copies=2, loss=True)
     assert (table.number, table.leader, table.forgiven) == (2, 2, 2)
     assert roles_of(stand).recorded.table == table
+
+
+def test_a_store_that_may_lack_what_it_had_is_promoted_only_with_loss_and_at_later_starts_too() -> None:
+    """Its machine went down before all that it had acknowledged was flushed. The next process finds nothing missing."""
+    stand = Stand("static")
+    roles_of(stand).be_complete()
+    settings = cast("BrokerOptions", SimpleNamespace(replication=OPTIONS))
+    for trusted, complete in ((True, True), (False, False), (True, False)):
+        seat = dataclasses.replace(seat_of(stand.file), trusted=trusted)
+        made = make_mode(settings, seat, stand.file, Opened(stand.store, [], SimClock(), HOST), keeper=Unguarded())
+        assert isinstance(made.mode, ByRoles)
+        assert (made.mode.why_not == "", roles_of(stand).complete) == (complete, complete)
 
 
 def test_a_complete_synchronous_follower_is_promoted_after_the_table_in_force_alone() -> None:

@@ -61,17 +61,27 @@ def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
         open_file(tmp_path)
 
 
-def test_what_a_start_has_read_is_there_for_good() -> None:
-    """A process died before the new file's name was on disk; the next one goes by it, and so must all others."""
+def refuse_to_exchange(_: object, one: str, other: str) -> None:
+    raise OSError(errno.EINVAL, "simulated", one, None, other)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_a_start_has_read_is_there_for_good(monkeypatch: pytest.MonkeyPatch, *, full: bool) -> None:
+    """A process died before the new file's name was on disk; the next one goes by it, and so must all others: also
+    where the disk has no room for another spare since."""
     found_at = partial(ReplicaFile.open, directory="/d", group=GROUP, broker_id=1, log_empty=True)
     disk = SimDisk()
     disk.make_directory("/d")
     disk.sync_dir("/")
     made = found_at(disk)
-    disk.crash_after(1, at="exchange")
+    if full:
+        monkeypatch.setattr(SimDisk, "exchange", refuse_to_exchange)
+    disk.crash_after(1, at="rename" if full else "exchange")
     with pytest.raises(SimulatedCrash):
         made.keep(Promise(Epoch(7)))
     disk = disk.crash(Random(0), power=False)
+    if full:
+        disk.capacity = disk.used()
     assert found_at(disk).promise.epoch == 7
     for seed in range(20):
         assert found_at(disk.crash(Random(seed), power=True)).promise.epoch == 7
@@ -116,10 +126,7 @@ def test_a_file_of_an_earlier_release_gets_its_spare_as_soon_as_there_is_room() 
 def test_a_file_system_that_exchanges_no_names_keeps_what_it_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: OsFiles, one: str, other: str) -> None:
-        raise OSError(errno.EINVAL, "simulated", one, None, other)
-
-    monkeypatch.setattr(OsFiles, "exchange", refuse)
+    monkeypatch.setattr(OsFiles, "exchange", refuse_to_exchange)
     made = open_file(tmp_path, empty=True)
     for epoch in (3, 4):
         made.keep(Promise(Epoch(epoch)))
