@@ -1,27 +1,43 @@
 """Raft mode in the shell: how a group is founded, and who should belong to it."""
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.group import by_votes
-from logherd.app.group.about import About, decode_about
+from logherd.app.group.about import About, decode_about, encode_about
 from logherd.app.group.by_votes import ByVotes
-from logherd.app.group.mode import Host
+from logherd.app.group.mode import Host, Lease
 from logherd.app.group.replica_file import ReplicaFileError
 from logherd.app.group.roster import read_roster
 from logherd.app.group.unfounded import Unfounded
 from logherd.controller.values import BrokerId
-from logherd.group.inputs import Appended, Drain, Flushed, Health, Input, MembersWanted, Patience, Received, Tick
-from logherd.group.seat import voter_of
+from logherd.group.inputs import (
+    Appended,
+    Drain,
+    Flushed,
+    Health,
+    Input,
+    Linked,
+    MembersWanted,
+    Patience,
+    Rebuild,
+    Received,
+    Tick,
+)
+from logherd.group.output import Promise
+from logherd.group.seat import cluster_of, voter_of
 from logherd.group.voting_core import VotingCore
 from logherd.model.names import Epoch, Position
 from logherd.raft.members import Configuration
 from logherd.raft.messages import VoteAnswer
 from logherd.raft.output import Role
+from logherd.replication.epochs import Point
 from logherd.replication.messages import AppendAck, Envelope, HeartbeatAck, ReplicaId
-from unit.app.group.stand import Stand, options_of, seat_of
+from unit.app.group.stand import GROUP, Stand, options_of, seat_of
 from unit.store.helpers import ROOT, append
 
 ABOUT = About(mode="raft", address="b:10911")
@@ -53,6 +69,22 @@ def test_the_first_founder_waits_for_all_and_decides_durably() -> None:
     assert mode.greet().founded == (own(stand), voter(2), voter(3))
     assert stand.opened(log_empty=False).founders == mode.greet().founded
     assert stand.announced == 1
+    assert mode.core is not None
+    assert mode.core.cluster == cluster_of(GROUP), "it was not rebuilt yet"
+
+
+def test_founders_compare_whom_they_are_to_found_with_and_who_comes_later_compares_nothing() -> None:
+    for number, nodes in ((2, ("1", "2")), (3, ())):
+        mode = started(Stand("raft", broker_id=number), replicas=2, raft={"founders": [1, 2]})
+        assert mode.greet().nodes == nodes
+
+
+def test_who_was_linked_before_the_group_was_founded_is_linked_with_its_machine() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode._host = dataclasses.replace(stand.host, linked=lambda: (voter(1), voter(3)))
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+    assert stand.steps[:2] == [Linked(voter(1)), Linked(voter(3))]
 
 
 def test_the_others_found_with_whom_they_are_told() -> None:
@@ -76,6 +108,56 @@ def test_a_store_that_was_lost_joins_without_a_vote() -> None:
     assert mode.core is not None
     assert mode.core.raft.ground.members.current.voters == ()
     assert stand.file.founders == founders
+
+
+def test_who_was_never_a_founder_joins_a_rebuilt_group_without_a_vote() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    hello = stand.hello(voter(1), ABOUT, (voter(1), voter(2, "former"), voter(3)))
+    mode.heard(dataclasses.replace(hello, cluster=cluster_of(GROUP, 1)))
+    again = ByVotes(seat_of(stand.file), options_of("raft"), stand.log, stand.opened(log_empty=False))
+    for process in (mode, again):
+        assert process.core is not None
+        assert process.core.cluster == cluster_of(GROUP, 1)
+        assert process.core.raft.ground.members.current.voters == ()
+
+
+def test_a_replica_that_knows_its_group_from_an_earlier_process_goes_on_and_founds_nothing() -> None:
+    """It may be another group's number by now, which nothing may set back."""
+    stand = Stand("raft")
+    stand.file.keep(Promise(Epoch(4), voter(3), reset=2))
+    stand.file.found((voter(1), own(stand), voter(3)), reset=2)
+    stand.file, joined = stand.opened(log_empty=False), list[str]()
+    mode = ByVotes(seat_of(stand.file), options_of("raft"), stand.log, stand.file)
+    mode.start(dataclasses.replace(stand.host, join=joined.append), GUARD)
+    assert joined == [""], "it may be linked with at once"
+    assert (stand.announced, stand.steps, stand.failures) == (0, [], [])
+    assert stand.opened(log_empty=False).promise == Promise(Epoch(4), voter(3), reset=2)
+    assert mode.core is not None
+    assert (mode.core.epoch, mode.core.cluster) == (4, cluster_of(GROUP, 2))
+
+
+def test_a_group_of_one_is_founded_by_its_start_and_needs_no_lease() -> None:
+    stand = Stand("raft")
+    mode = ByVotes(
+        seat_of(stand.file), options_of("raft", replicas=1, minInSync=1, peers={2: "b2:1"}), stand.log, stand.file
+    )
+    mode.start(stand.host, GUARD)
+    core = mode.core
+    assert core is not None
+    assert core.raft.ground.members.current.voters == (own(stand),)
+    assert stand.opened(log_empty=False).founders == (own(stand),)
+    now = core.raft.ground.clock.now
+    while core.leads is None:
+        now += 50
+        core.step(Tick(), now)
+        core.step(Flushed(core.raft.ground.durable.token), now)
+    stand.log.begin_epoch(Epoch(1))
+    append(stand.store)
+    core.step(Appended(), now)
+    core.step(Flushed(core.raft.ground.durable.token), now)
+    assert mode.rules(now) == 1
+    assert mode.lease is None, "a guardian that was stopped for a while kills nobody in vain"
 
 
 def test_a_lost_store_gives_its_place_to_the_new_one_and_an_unheard_one_keeps_it() -> None:
@@ -190,10 +272,12 @@ def test_a_founder_that_lost_its_memory_ends_its_process() -> None:
     assert isinstance(mode.machine, Unfounded)
 
 
-def test_a_replica_of_another_mode_is_not_listened_to() -> None:
+@pytest.mark.parametrize("about", [encode_about(About(mode="static", address="b:1")), "", "{"])
+def test_a_replica_of_another_mode_is_not_listened_to(about: str) -> None:
     stand = Stand("raft")
     mode = started(stand)
-    mode.heard(stand.hello(voter(1), About(mode="static", address="b:1"), (voter(1), own(stand), voter(3))))
+    hello = stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3)))
+    mode.heard(dataclasses.replace(hello, about=about))
     assert isinstance(mode.machine, Unfounded)
 
 
@@ -209,6 +293,36 @@ def test_the_guardian_of_a_leader_is_told_its_lease_and_that_of_a_follower_none(
     mode = started(stand)
     mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
     assert mode.lease is None
+
+
+def test_the_guardian_of_a_leader_is_told_until_when_nobody_else_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
+    led = Led(Stand("raft"))
+    led.acknowledge(1, led.write())
+    leading = led.core.raft.leading
+    assert leading is not None
+    until = leading.leased_until
+    assert until > led.now
+    for now, lease in ((until - 1, Lease(Epoch(1), until)), (until, None)):
+        monkeypatch.setattr(by_votes, "boot_ms", lambda at=now: at)
+        assert led.mode.lease == lease
+
+
+def test_an_order_to_rebuild_is_carried_out_and_told_to_whoever_is_linked() -> None:
+    stand = Stand("raft")
+    mode = started(stand)
+    mode.heard(stand.hello(voter(1), ABOUT, (voter(1), own(stand), voter(3))))
+    core, told = mode.core, list[int]()
+    assert core is not None
+
+    def step(event: Input) -> None:
+        core.step(event, core.raft.ground.clock.now)
+
+    mode._host = Host(step, stand.failures.append, lambda _: None, lambda: told.append(core.cluster.reset), lambda: ())
+    last = core.raft.ground.last
+    mode.rebuild(Rebuild(1, Epoch(1), ((own(stand), Point(last.epoch, Position(last.position + 1))),)))
+    assert told == [], "it was for another log"
+    mode.rebuild(Rebuild(1, Epoch(1), ((own(stand), last),)))
+    assert told == [1]
 
 
 def election(ms: int) -> dict[str, object]:
