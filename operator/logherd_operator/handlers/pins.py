@@ -20,7 +20,7 @@ async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
     texts: Mapping[str, str] = (kept or {}).get("data") or {}
     found: dict[Component, Pinned] = {}
     for component in _COMPONENTS:
-        pinned = _kept(texts.get(f"{component}.json", ""))
+        pinned = _kept(texts.get(f"{component}.json", ""), component)
         if pinned is None:
             path = f"/apis/apps/v1/namespaces/{key.namespace}/statefulsets/{key.name}-{component}"
             pinned = _in_use(await api.find(path))
@@ -36,9 +36,12 @@ async def read_founders(api: Api, key: Key) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _kept(text: str) -> Pinned | None:
+def _kept(text: str, component: Component) -> Pinned | None:
+    """None also for what somebody has edited so that no pod of the component can be made from it."""
     try:
         document = json.loads(text)
+        if not any(each["name"] == component and each["image"] for each in document["template"]["spec"]["containers"]):
+            return None
         return Pinned(
             template=dict(document["template"]), roll_hash=str(document["rollHash"]),
             rendered_by=str(document["renderedBy"]),
@@ -48,7 +51,7 @@ def _kept(text: str) -> Pinned | None:
 
 
 def _in_use(workload: Mapping[str, Any] | None) -> Pinned | None:
-    """The ConfigMap is lost: what the StatefulSet says is what the pods run."""
+    """The ConfigMap is lost or unusable: what the StatefulSet says is what the pods run."""
     if workload is None:
         return None
     template = dict(workload["spec"]["template"])
