@@ -51,6 +51,7 @@ _UNKEPT_SECONDS = 600.0
 the log is read in full, and mended, only as often as this."""
 _DERIVED = ("consumequeue", "index", "queues")
 _ANSWERS = frozenset(str(each) for each in PieceState)
+_REFUSED = "gives what does not belong there"
 
 
 class Source(Protocol):
@@ -94,9 +95,13 @@ class Progress:
         asked = {name: words for name, words in self.said.items() if name.isdecimal()}
         if self.doing != "waiting" or not asked:
             return ""
-        told = [f"broker {name}: {words}" for name, words in asked.items() if words in _ANSWERS]
-        silent = [name for name, words in asked.items() if words not in _ANSWERS]
+        told = [f"broker {name}: {words}" for name, words in asked.items() if _is_answer(words)]
+        silent = [name for name, words in asked.items() if not _is_answer(words)]
         return "; ".join([*told, f"no answer from {', '.join(silent)}"] if silent else told)
+
+
+def _is_answer(words: str) -> bool:
+    return words in _ANSWERS or words.startswith(_REFUSED)
 
 
 class _Stopped(Exception):
@@ -199,8 +204,10 @@ class Healer:
             try:
                 await asyncio.to_thread(mend, self._files, self._root, at, data, end=given.end)
             except RawRefused as error:
-                progress.said[source.name] = str(error)
-                _log.warning("what a peer gave was refused", peer=source.name, reason=error)
+                refused = f"{_REFUSED}: {error}"
+                if progress.said.get(source.name) != refused:  # it may be the only one, and give nothing else
+                    _log.warning("what a peer gave was refused", peer=source.name, reason=error)
+                progress.doing, progress.said[source.name] = "waiting", refused
                 self._sources.remove(source)
                 self._sources.append(source)  # another one may have what belongs there
                 await asyncio.sleep(_ROUND_SECONDS)

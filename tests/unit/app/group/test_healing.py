@@ -179,6 +179,24 @@ async def test_whose_bytes_are_refused_is_asked_last(pair: tuple[Path, Path]) ->
     assert bad.asked == 1
 
 
+async def test_who_alone_gives_and_gives_what_is_wrong_is_told_of_once(
+    pair: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, whole = pair
+    spoil(damaged, SEGMENT + 700)
+    bad = Peer("1", whole)
+    bad.spoils = 20
+    made = healer(damaged, bad)
+    running = asyncio.ensure_future(made.run())
+    async with asyncio.timeout(30):
+        while bad.spoils > 10 or made.progress.doing != "waiting":
+            await asyncio.sleep(0)
+        assert made.progress.in_vain.startswith("broker 1: gives what does not belong there")
+        await running
+    assert content(damaged) == content(whole)
+    assert caplog.messages.count("what a peer gave was refused") == 1
+
+
 async def test_it_waits_and_tells_why_while_nobody_has_it(pair: tuple[Path, Path]) -> None:
     damaged, whole = pair
     spoil(damaged, SEGMENT + 700)
