@@ -279,6 +279,15 @@ async def test_an_object_that_the_api_server_refuses_is_told_in_the_status(statu
     degraded = drive.condition("Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
     assert f"{status}: refused: statefulsets" in degraded["message"]
+    told = drive.api.version
+    for kind in ("Available", "LeaderElected", "QuorumHealthy"):
+        assert drive.condition(kind)["status"] == "True", "the group runs, and was looked at"
+    assert drive.status["phase"] == "Degraded"
+    await drive.steps(30)
+    assert drive.api.version == told, "and nothing is written again and again"
+    drive.kubelet.world.pods[0].started_at = drive.kubelet.world.now  # the leader's process begins anew
+    await drive.steps(10)
+    assert drive.status["leader"]["epoch"] == 2, "what becomes of it is told meanwhile"
     drive.api.faults.refuse = {}
     await drive.settle()
     assert (drive.condition("Degraded")["status"], drive.status["phase"]) == ("False", "Running")

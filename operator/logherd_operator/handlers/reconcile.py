@@ -20,7 +20,15 @@ from logherd_operator.handlers.memory import Memory, Parsed, Written
 from logherd_operator.handlers.objects import Objects, Refresh
 from logherd_operator.handlers.owning import keep_owners
 from logherd_operator.handlers.pins import image_of, read_founders, read_pins
-from logherd_operator.handlers.telling import happenings, invalid_status, not_done, of_action, same, status_patch
+from logherd_operator.handlers.telling import (
+    happenings,
+    invalid_status,
+    not_done,
+    of_action,
+    refused_status,
+    same,
+    status_patch,
+)
 from logherd_operator.plan.actions import PushConfig
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.plan.pace import Pace
@@ -67,6 +75,16 @@ class Options:
     refresh: Refresh | None = None
 
 
+class _NotKept(Exception):
+    """An object of the group was refused, after the group was looked at."""
+
+    def __init__(self, refusal: Refused, sight: Sight, made: Plan) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.sight = sight
+        self.made = made
+
+
 class Reconciler:
     """Looks after groups, one call for each look. Calls for different groups may run at the same time."""
 
@@ -98,18 +116,29 @@ class Reconciler:
             return _SOON
         except SpecError as fault:
             return await self._tell_invalid(group, str(fault), memory)
+        except _NotKept as not_kept:
+            refusal = not_kept.refusal
+            if self._may_pass(key, refusal):
+                return _SOON
+            with suppress(Conflict):
+                await self._tell(not_kept.sight, not_kept.made, memory, refused=_refusal(refusal))
+            raise refusal from None
         except Refused as refusal:
-            # What was deleted after it was looked at is not there once; what is missing again was never to be found.
-            if isinstance(refusal, NotFound) and key not in self._missed:
-                self._missed.add(key)
+            if self._may_pass(key, refusal):
                 return _SOON
             # Unless it only comes too often, it stays refused until a person changes the spec or our rights.
             if not isinstance(refusal, NotNow):
-                said = f"the API server refuses what the group consists of: {refusal}"
-                await self._tell_invalid(group, said, memory)
+                await self._tell_invalid(group, _refusal(refusal), memory)
             raise
         self._missed.discard(key)
         return again
+
+    def _may_pass(self, key: Key, refusal: Refused) -> bool:
+        """What was deleted after it was looked at is not there once; what is missing again was never to be found."""
+        passing = isinstance(refusal, NotFound) and key not in self._missed
+        if passing:
+            self._missed.add(key)
+        return passing
 
     async def _look_and_act(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> float:
         if memory.pinned is None:
@@ -120,8 +149,13 @@ class Reconciler:
         sight = await self._eyes.look(key, group, site, memory)
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         if parsed.spec.reconcile != "Off":
-            await self._objects.keep(sight, made, memory, self._operator_peer(key))
-            await keep_owners(self._means.api, sight)
+            try:
+                await self._objects.keep(sight, made, memory, self._operator_peer(key))
+                await keep_owners(self._means.api, sight)
+            except (Conflict, NotNow):
+                raise
+            except Refused as refusal:
+                raise _NotKept(refusal, sight, made) from refusal
         wait = await self._tell(sight, made, memory)
         if wait is not None:
             return wait
@@ -172,8 +206,9 @@ class Reconciler:
             return OPERATOR_PEER
         return {**OPERATOR_PEER, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": own}}}
 
-    async def _tell(self, sight: Sight, made: Plan, memory: Memory) -> float | None:
-        """Write the status if it differs; how long to wait first, if that was a moment ago.
+    async def _tell(self, sight: Sight, made: Plan, memory: Memory, *, refused: str = "") -> float | None:
+        """Write the status if it differs; how long to wait first, if that was a moment ago. `refused`: why an object of
+        the group is not as it should be.
 
         It is written before anything is done, over the version that was looked at: so a spec that has changed meanwhile
         stops a plan that was made for the old one.
@@ -186,6 +221,8 @@ class Reconciler:
             ),
             **place_document(sight.site, sight.observed, memory.pinned),
         }  # fmt: skip
+        if refused:
+            status = refused_status(sight.status, status, refused, self._when())
         if same(sight.status, status):
             return None
         led_by = (sight.status.get("leader") or {}).get("epoch")
@@ -224,9 +261,11 @@ class Reconciler:
                 document = event_document(group, happening, self._options.reporter, self._means.now())
                 await post(self._means.api, document)
 
+    def _when(self) -> str:
+        return datetime.fromtimestamp(int(self._means.now()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
     async def _tell_invalid(self, group: Document, fault: str, memory: Memory) -> float:
-        when = datetime.fromtimestamp(int(self._means.now()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = invalid_status(group, fault, when)
+        status = invalid_status(group, fault, self._when())
         if same(group.get("status") or {}, status):
             return _IDLE
         try:
@@ -235,6 +274,10 @@ class Reconciler:
         except Conflict:
             return _SOON
         return _IDLE
+
+
+def _refusal(refusal: Refused) -> str:
+    return f"the API server refuses what the group consists of: {refusal}"
 
 
 def _newest(group: Document, memory: Memory) -> Document:

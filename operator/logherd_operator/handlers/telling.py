@@ -7,7 +7,7 @@ from logherd_operator.clients.events import Happening
 from logherd_operator.plan.actions import Action, Restart
 from logherd_operator.spec.group import API_VERSION, KIND
 
-__all__ = ["happenings", "invalid_status", "not_done", "of_action", "same", "status_patch"]
+__all__ = ["happenings", "invalid_status", "not_done", "of_action", "refused_status", "same", "status_patch"]
 
 Document = Mapping[str, Any]
 _SAID = ("Available", "LeaderElected", "QuorumHealthy", "Degraded", "StorageReady", "ConfigApplied")
@@ -42,25 +42,45 @@ def status_patch(group: Document, status: Document) -> dict[str, Any]:
 
 
 def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
-    """The status of a spec that cannot be read, or of which the API server refuses what it asks for: one condition says
-    why. The others are not told until that has changed, and everything else stays as it was seen last."""
+    """The status of a spec that cannot be read, or of a group that cannot be looked at because the API server refuses
+    that: one condition says why. The others are not told until that has changed, and everything else stays as it was
+    seen last."""
     before: Document = group.get("status") or {}
     generation = int(group["metadata"].get("generation", 0))
     known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
     conditions = [
         {"type": kind, "status": "Unknown", "reason": "InvalidSpec",
-         "message": "not told while the spec, or what it asks for, is refused", "observedGeneration": generation}
+         "message": "not told while the spec, or a look at the group, is refused", "observedGeneration": generation}
         for kind in known if kind != "Degraded"
     ]  # fmt: skip
-    conditions.append({
+    conditions.append(_invalid(fault, generation))
+    for each in conditions:
+        each["lastTransitionTime"] = _since(each, known, when)
+    return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
+
+
+def refused_status(before: Document, seen: Document, fault: str, when: str) -> dict[str, Any]:
+    """The status of a group of which the API server refuses an object: as it was `seen`, but that one condition says
+    why nothing is changed."""
+    known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
+    degraded = _invalid(fault, int(seen["observedGeneration"]))
+    degraded["lastTransitionTime"] = _since(degraded, known, when)
+    conditions = [degraded if each["type"] == "Degraded" else each for each in seen["conditions"]]
+    return {**seen, "phase": "Degraded", "conditions": conditions}
+
+
+def _invalid(fault: str, generation: int) -> dict[str, Any]:
+    return {
         "type": "Degraded", "status": "True", "reason": "InvalidSpec", "message": fault[:4096],
         "observedGeneration": generation,
-    })  # fmt: skip
-    for each in conditions:
-        old = known.get(str(each["type"]), {})
-        since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
-        each["lastTransitionTime"] = since or when
-    return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
+    }  # fmt: skip
+
+
+def _since(condition: Document, known: Document, when: str) -> str:
+    """How long it has had its status."""
+    old = known.get(str(condition["type"]), {})
+    since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
+    return str(since or when)
 
 
 def happenings(before: Document, now: Document) -> Iterator[Happening]:
