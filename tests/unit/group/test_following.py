@@ -2,6 +2,7 @@
 
 import pytest
 
+from logherd.controller.reports import Report
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.attendance import Follower
 from logherd.group.inputs import Drain, Health, Linked, Received, Unlinked
@@ -12,7 +13,7 @@ from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Kind
-from logherd.replication.epochs import Point
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.replication.log import Image, Span
 from logherd.replication.messages import (
     Append,
@@ -57,13 +58,13 @@ def said(node: Node, kind: type) -> list[object]:
     return [envelope.body for output in node.outputs for envelope in output.messages if isinstance(envelope.body, kind)]
 
 
-def rewritten(log: MemoryLog) -> Span:
+def rewritten(log: MemoryLog) -> MemoryLog:
     """The same records, of which all but the first are of a later epoch."""
     other = MemoryLog()
     for number, record in enumerate(log.records(Position(0), log.end)):
         other.append(Kind.DATA, Epoch(record.epoch + (number > 0)), record.body)
     assert other.end == log.end
-    return other.read(Position(0), 1 << 20)
+    return other
 
 
 # ---- what is committed here is never given up ---------------------------------------------------------------------
@@ -77,15 +78,19 @@ def test_records_that_are_committed_here_may_be_sent_again() -> None:
     assert [envelope.body for envelope in out.messages] == [AppendAck(1_000, follower.log.end, follower.log.end)]
 
 
-@pytest.mark.parametrize("what", ["records", "a question at its commit", "a question below it", "an image"])
+@pytest.mark.parametrize(
+    "what", ["records", "records after its commit", "a question at it", "a question below it", "an image"]
+)
 def test_who_has_other_records_where_this_log_is_committed_is_not_followed(what: str) -> None:
     stage, _, follower = begun()
     other, commit, end = rewritten(follower.log), follower.core.commit, follower.log.end
+    other.append(Kind.DATA, Epoch(2), b"more")
     at = Point(Epoch(2), commit)
     below = Point(Epoch(2), Position(commit - 1))
     body = {
-        "records": Append(1, other, Position(0)),
-        "a question at its commit": Append(1, Span(at, at.position, (), b""), Position(0)),
+        "records": Append(1, other.read(Position(0), 1 << 20), Position(0)),
+        "records after its commit": Append(1, other.read(commit, 1 << 20), Position(0)),
+        "a question at it": Append(1, Span(at, at.position, (), b""), Position(0)),
         "a question below it": Append(1, Span(below, below.position, (), b""), Position(0)),
         "an image": CopyChunk(1, Image("other", at, 0, 0, 0, b""), 0, b""),
     }[what]
@@ -121,6 +126,29 @@ def test_an_image_that_ends_in_an_epoch_before_what_is_committed_lacks_it() -> N
     out = tell(follower, CopyChunk(1, Image("old", beyond, 0, 0, 0, b""), 0, b""), STRANGER, LATER)
     assert follower.heard(MustRebuild)
     assert CopyAck not in [type(envelope.body) for envelope in (*out.messages, *out.held)]
+
+
+def test_nothing_is_told_as_committed_before_the_image_that_a_log_begins_with_is_flushed() -> None:
+    """What is durable already lies below the log's new base: the shell could read none of it."""
+    stage, leader, follower = begun()
+    stage.isolate(follower)
+    me, epoch, committed = leader.core.identity, leader.core.epoch, follower.committed
+    for slow in (False, True):
+        follower.slow, end = slow, leader.log.end
+        leader.append()
+        tell(follower, Append(1_000, leader.log.read(end, 1 << 20), committed), me, epoch)
+    ground = follower.core.ground
+    base = leader.log.epochs.point_at(leader.log.end)
+    assert committed == ground.commit < ground.durable.position < base.position == follower.log.end
+    out = tell(follower, CopyChunk(1_000, Image("later", base, 0, 0, 0, b""), 0, b""), me, epoch)
+    assert (follower.log.epochs.base, ground.commit, out.commit) == (base, base.position, None)
+    follower.asks.clear()
+    stage.run(2_000)
+    reports = [ask for ask in follower.asks if isinstance(ask, Report)]
+    assert {report.committed for report in reports} == {ORIGIN}
+    assert follower.committed == committed
+    follower.flush()
+    assert follower.committed == base.position
 
 
 # ---- whom it follows ----------------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """R2, R10, R21: planned switches, orderly stops, broken stores."""
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
 from logherd.controller.commands import PlanTransfer, Release
-from logherd.controller.values import BrokerId
-from logherd.group.inputs import Drain, Health, Tick
-from logherd.group.output import Closed, Drained, Draining, Fenced, Leading, Resumed
+from logherd.controller.reports import Withheld
+from logherd.controller.values import BrokerId, Registration
+from logherd.group.inputs import Drain, Health, Heard, Tick
+from logherd.group.output import Closed, Drained, Draining, Fenced, Leading, Output, Resumed
 from unit.group.stage import KEY, Node, Stage
 
 
@@ -62,6 +66,49 @@ def test_a_switch_waits_until_the_target_has_everything() -> None:
     target.slow = False
     stage.run(40)
     assert leader.core.leading is None
+
+
+def first_with(outputs: list[Output], has: Callable[[Output], bool]) -> int:
+    return next(number for number, output in enumerate(outputs) if has(output))
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["switch", "stop"])
+def test_whoever_waits_for_the_last_write_hears_of_it_before_the_leadership_ends(stops: bool) -> None:
+    """Were both told at once, writers would hear that the outcome of what is committed is not known."""
+    stage, leader, (target, _) = settled()
+    end = leader.append()
+    leading = leader.core.leading
+    assert leading is not None
+    if stops:
+        leader.feed(Drain())
+    else:
+        leading.handover.order(BrokerId(target.id))
+    while not leader.heard(Fenced):
+        stage.run(1)
+    told = first_with(leader.outputs, lambda output: output.commit == end)
+    ended = first_with(leader.outputs, lambda output: any(isinstance(event, Fenced) for event in output.events))
+    assert told < ended
+
+
+def test_a_switch_waits_for_a_new_process_of_the_target_that_an_answer_names_late() -> None:
+    """The answer to a report was overtaken by that to a change of the set, which knew of no new process."""
+    stage, leader, (target, _) = settled()
+    stage.isolate(leader)
+    leading, standing = leader.core.leading, leader.core.ground.standing
+    assert leading is not None
+    view = standing.view
+    assert view is not None
+    new = Registration(stage.registration(target) + 100)
+    processes = tuple(
+        new if member == target.id else process for member, process in zip(view.members, view.processes, strict=True)
+    )
+    late = msgspec.structs.replace(view, version=view.version - 1, processes=processes)
+    leader.feed(Heard(Withheld(late, None), sent=0))
+    assert (standing.view, standing.latest(BrokerId(target.id))) == (view, new)
+    leading.handover.order(BrokerId(target.id))
+    leader.feed(Tick())
+    assert leader.core.leading is leading
+    assert leading.leased(stage.now)
 
 
 def test_a_switch_that_is_given_up_lets_writes_go_on() -> None:
