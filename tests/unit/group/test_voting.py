@@ -96,7 +96,7 @@ def test_a_leader_that_is_cut_off_stops_serving_before_another_begins() -> None:
     end = new.append(b"after")
     ring.heal()
     ring.run(2_000)
-    assert old.heard(Cut)
+    assert len(old.heard(Cut)) == 1
     assert {node.log.end for node in ring.nodes.values()} == {end}
     assert {node.committed for node in ring.nodes.values()} == {end}
 
@@ -126,7 +126,22 @@ def test_leadership_is_handed_to_whom_the_operator_names() -> None:
     new = ring.until_served(300, by=target.id)
     assert old.committed >= end
     assert new.log.end > end
-    assert old.heard(Fenced)
+    fenced = old.heard(Fenced)[0]
+    assert isinstance(fenced, Fenced)
+    assert fenced.cause == f"leadership is handed over to {target.core.identity}"
+
+
+def test_who_leads_again_after_it_has_handed_over_takes_no_writes_before_its_barrier_is_committed() -> None:
+    """`Resumed` would let them in."""
+    ring = VotingRing()
+    first = ring.until_served()
+    second = others(ring, first)[0]
+    ring.run(500)
+    for old, new in ((first, second), (second, first)):
+        old.feed(HandOver(BrokerId(new.id)))
+        assert ring.until_served(300, by=new.id)
+        ring.run(500)
+    assert [type(event) for event in first.heard(Leading, Draining, Resumed)] == [Leading, Draining, Leading]
 
 
 def test_a_hand_over_that_nobody_takes_ends_the_leadership() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Drain, HandOver, Health, Input, MembersWanted
-from logherd.group.output import Closed, Leading, StorageStalled
+from logherd.group.output import Closed, Fenced, Following, Leading, StorageStalled
 from logherd.group.seat import voter_of
 from logherd.model.names import Epoch, Position
 from logherd.store import StoreFull
@@ -19,6 +19,7 @@ def test_a_broken_store_lets_go_at_once_and_stands_no_more() -> None:
     ring.run(500)
     old.feed(Health(healthy=False))
     assert old.serves is None
+    assert old.heard(Fenced) == [Fenced(old.core.epoch, "the store does not work")]
     new = ring.until_served(500)
     assert new is not old
 
@@ -218,6 +219,11 @@ def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
         ring.run(1)
     ring.run(20)
     assert elected[0].core.leads is None
+    told = elected[0].heard(Leading, Fenced, Following)
+    began = next(number for number, event in enumerate(told) if isinstance(event, Leading))
+    epoch = told[began].epoch  # type: ignore[attr-defined]
+    ended = [Fenced(epoch, "its first record found no room"), Following(epoch, None, "")]
+    assert told[began + 1 : began + 3] == ended
     for node in others(ring, leader):
         node.cramped = False
     ring.until_served()
