@@ -15,7 +15,8 @@ from logherd_spark.patience import Patience
 __all__ = ["Bound", "ReadOptions", "WriteOptions", "read_options", "write_options"]
 
 EARLIEST, LATEST = -2, -1
-_TIME_MS_MAX = (1 << 63) - 1
+_LONG_MAX = (1 << 63) - 1
+"""Of a queue offset and of a time in ms: what the wire has room for."""
 _TIMEOUT_MS_MAX = (1 << 31) - 1
 """24 days, as in Java; a socket waits no longer than some numbers allow."""
 _DIGITS_MAX = 1_000
@@ -212,7 +213,7 @@ def _bound(options: _Given, which: str, default: int, *, streaming: bool) -> Bou
 
 
 def _one_time(name: str, value: str) -> Bound:
-    if not _is_number(value, 0, _TIME_MS_MAX):
+    if not _is_number(value, 0, _LONG_MAX):
         raise OptionRefused(f"option {name} is {value!r}, it must be milliseconds since 1970 UTC")
     return Bound("time", int(value))
 
@@ -245,5 +246,9 @@ def _per_queue(name: str, value: str, words: Mapping[str, int]) -> dict[str, dic
                 right = "".join(f" or {code} ({word})" for word, code in words.items())
                 raise OptionRefused(
                     f"option {name} has {number!r} for queue {queue} of {topic}, at least 0{right} is right"
+                )
+            if number > _LONG_MAX:
+                raise OptionRefused(
+                    f"option {name} has {number} for queue {queue} of {topic}, at most {_LONG_MAX} is right"
                 )
     return parsed

@@ -61,6 +61,18 @@ def test_the_environment_stands_in_where_nothing_is_given() -> None:
         ),
         ({**READ, "startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "has -1 for queue 0 of t, at least 0 is right"),
         ({**READ, "startingOffsets": f'{{"t": {{"0": 1{"0" * 5000}}}}}'}, "startingOffsets is no JSON: Exceeds"),
+        *(
+            (
+                {**READ, name: f'{{"t": {{"0": 5, "1": {1 << 63}}}}}'},
+                f"option {name} has {1 << 63} for queue 1 of t, at most {(1 << 63) - 1} is right",
+            )
+            for name in (
+                "startingOffsets",
+                "endingOffsets",
+                "startingOffsetsByTimestamp",
+                "endingOffsetsByTimestamp",
+            )
+        ),
         ({**READ, "startingOffsets": "{"}, "startingOffsets is no JSON"),
         ({**READ, "startingOffsets": '{"t": 1}'}, "startingOffsets must look like"),
         ({**READ, "failOnDataLoss": "no"}, "failOnDataLoss is 'no', it must be true or false"),
@@ -85,6 +97,8 @@ def test_offsets_per_queue_may_be_those_that_a_batch_or_a_stream_can_begin_or_en
     batch = read_options({**READ, "startingOffsets": first, "endingOffsets": last}, streaming=False)
     assert batch.start.queues == {"t": {"0": EARLIEST, "1": 7}}
     assert batch.end.queues == {"t": {"0": LATEST, "1": 7}}
+    largest = read_options({**READ, "startingOffsets": f'{{"t": {{"0": {(1 << 63) - 1}}}}}'}, streaming=False)
+    assert largest.start.queues == {"t": {"0": (1 << 63) - 1}}
     both = '{"t": {"0": -2, "1": -1}}'
     stream = read_options({**READ, "startingOffsets": both}, streaming=True)
     assert stream.start.queues == {"t": {"0": EARLIEST, "1": LATEST}}
