@@ -8,7 +8,7 @@ from logherd_spark.errors import DataLost, OptionRefused
 from logherd_spark.options import EARLIEST, LATEST, Bound
 from logherd_spark.ranges import Offsets, Range
 
-__all__ = ["begin_of_new", "latest", "queues_of", "ranges_between", "resolve"]
+__all__ = ["begin_of_new", "latest", "queues_of", "ranges_between", "refuse_wrong_order", "resolve"]
 
 
 def queues_of(cluster: Cluster, topics: Iterable[str], *, fresh: bool = False) -> list[QueueRef]:
@@ -32,11 +32,37 @@ def resolve(cluster: Cluster, queues: list[QueueRef], bound: Bound, option: str)
 
     Raises: OptionRefused if the bound names queues that are not there, or leaves some out; others as `Cluster.ask`.
     """
-    if bound.queues is None:
-        numbers = dict.fromkeys(queues, bound.everywhere if bound.everywhere is not None else EARLIEST)
-    else:
-        numbers = _per_queue(queues, bound.queues, f"{option}ByTimestamp" if bound.kind == "time" else option)
+    numbers = _given(queues, bound, option)
     return {queue: _offset(cluster, queue, bound.kind, number) for queue, number in numbers.items()}
+
+
+def refuse_wrong_order(queues: list[QueueRef], start: Bound, end: Bound) -> None:
+    """Raises: OptionRefused if reading would end before it begins in a queue, whatever that holds: two times, or two
+    offsets, the later one first. Also as `resolve`."""
+    if start.kind != end.kind:
+        return
+    first, last = _given(queues, start, "startingOffsets"), _given(queues, end, "endingOffsets")
+    for queue in queues:
+        if 0 <= last[queue] < first[queue]:  # the earliest and the latest are below 0
+            begins, ends = _name(start, "startingOffsets"), _name(end, "endingOffsets")
+            where = "" if start.queues is end.queues is None else f" for {queue}"
+            raise OptionRefused(
+                f"option {begins} has {first[queue]}{where}, option {ends} has {last[queue]}: reading would end before "
+                "it begins"
+            )
+
+
+def _name(bound: Bound, option: str) -> str:
+    """Of the option that has given a bound; `option`: what it is for offsets."""
+    if bound.kind == "offset":
+        return option
+    return f"{option}ByTimestamp" if bound.queues is not None else option.replace("Offsets", "Timestamp")
+
+
+def _given(queues: list[QueueRef], bound: Bound, option: str) -> dict[QueueRef, int]:
+    if bound.queues is not None:
+        return _per_queue(queues, bound.queues, _name(bound, option))
+    return dict.fromkeys(queues, bound.everywhere if bound.everywhere is not None else EARLIEST)
 
 
 def _per_queue(

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, resolve
+from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, refuse_wrong_order, resolve
 from logherd_spark.calls import min_offset, seal_at
 from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.errors import DataLost, SourceError, in_one_sentence
@@ -36,6 +36,7 @@ class LogHerdReader(DataSourceReader):
         options = self._options
         with closing(Cluster(options.bootstrap, options.patience)) as cluster:
             queues = queues_of(cluster, options.topics)
+            refuse_wrong_order(queues, options.start, options.end)
             start = resolve(cluster, queues, options.start, "startingOffsets")
             end = resolve(cluster, queues, options.end, "endingOffsets")
             ranges = ranges_between(cluster, start, end, fail_on_data_loss=options.fail_on_data_loss)

@@ -8,10 +8,10 @@ from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
 from logherd_spark.bounds import ranges_between
 from logherd_spark.cluster import Cluster, QueueRef, Route
-from logherd_spark.errors import DataLost
+from logherd_spark.errors import DataLost, OptionRefused
 from logherd_spark.options import read_options
 from logherd_spark.patience import Patience
-from logherd_spark.reading import LogHerdStreamReader
+from logherd_spark.reading import LogHerdReader, LogHerdStreamReader
 from logherd_spark.schema import COLUMNS
 from logherd_spark.versions import ReadMaxRows
 
@@ -79,6 +79,58 @@ def test_a_limit_goes_behind_no_end_that_was_found_before_messages_went() -> Non
     made.prepareForTriggerAvailableNow()
     made._known = Kept({KNOWN: (400, 900)})
     assert made.latestOffset({"Events": {"a:0": 10}}, ReadMaxRows(150)) == {"Events": {"a:0": 300}}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"startingOffsets": '{"Events": {"0": 0, "1": 30}}', "endingOffsets": '{"Events": {"0": 9, "1": 20}}'},
+            "option startingOffsets has 30 for queue 1 of topic Events in group a, option endingOffsets has 20:",
+        ),
+        (
+            {"startingTimestamp": "8000", "endingTimestamp": "7000"},
+            "option startingTimestamp has 8000, option endingTimestamp has 7000: reading would end before it begins",
+        ),
+        (
+            {"startingTimestamp": "8000", "endingOffsetsByTimestamp": '{"Events": {"a:0": 8000, "a:1": 7000}}'},
+            "startingTimestamp has 8000 for queue 1 of .*, option endingOffsetsByTimestamp has 7000: reading",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"Events": {"0": 1, "1": 8}}', "endingTimestamp": "7"},
+            "startingOffsetsByTimestamp has 8 for queue 1 of .*, option endingTimestamp has 7: reading",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kept", [(0, 50), (40, 50), (0, 10)])
+@pytest.mark.parametrize("loss_matters", ["true", "false"])
+def test_options_that_end_before_they_begin_are_refused_by_both_names_whatever_is_kept(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], said: str, kept: tuple[int, int], loss_matters: str
+) -> None:
+    """Nothing is lost there, and nothing is there with which reading could go on."""
+    monkeypatch.setattr("logherd_spark.reading.Cluster", lambda *_: Kept({KNOWN: kept, NEW: kept}))
+    given = {"bootstrap": "names:9876", "subscribe": "Events", "failOnDataLoss": loss_matters, **options}
+    made = LogHerdReader(read_options(given, streaming=False), COLUMNS)
+    with pytest.raises(OptionRefused, match=said):
+        made.partitions()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": '{"Events": {"0": 20}}', "endingOffsets": '{"Events": {"0": -1}}'},
+        {"startingOffsets": '{"Events": {"0": -2}}', "endingOffsets": '{"Events": {"0": 50}}'},
+        {"startingOffsets": '{"Events": {"0": 50}}', "endingOffsets": '{"Events": {"0": 50}}'},
+        {"startingTimestamp": "7", "endingTimestamp": "7"},
+        {"startingTimestamp": "7000", "endingOffsets": '{"Events": {"0": 50}}'},
+    ],
+)
+def test_options_that_end_where_they_begin_or_later_are_read(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    monkeypatch.setattr("logherd_spark.reading.Cluster", lambda *_: Kept({KNOWN: (0, 50)}))
+    given = {"bootstrap": "names:9876", "subscribe": "Events", **options}
+    LogHerdReader(read_options(given, streaming=False), COLUMNS).partitions()
 
 
 def test_bounds_in_the_wrong_order_are_told_as_such_and_not_as_a_queue_that_is_too_short() -> None:
