@@ -15,8 +15,10 @@ from logherd.wire.batch import BATCH_MESSAGES_MAX
 from logherd_spark.errors import OptionRefused, RowRefused
 from logherd_spark.keys import hashes_of
 
-__all__ = ["Body", "RowShape", "as_text", "encode_rows"]
+__all__ = ["MARK", "Body", "RowShape", "as_text", "encode_rows"]
 
+MARK = "LH_UID"
+"""The property that marks are values of."""
 _HEAD_BYTES = 20
 _OVERHEAD = 22
 _PROPERTIES_MAX = 30_000
@@ -56,7 +58,8 @@ def encode_rows(rows: pa.Table, queues: int, *, sticky: int, bytes_max: int, mar
     """The requests for these rows, all of one topic with so many writable queues.
 
     A row goes to the queue that its column `queue` names, else to that of its key, else to `sticky`. The same rows give
-    the same requests, always. `marks` are further properties, as text, one for each row.
+    the same requests, always. `marks` are further properties named MARK, as text, one for each row; one that a row
+    was read with is left out then.
     Raises: RowRefused naming the row.
     """
     messages = _messages(rows, marks)
@@ -107,7 +110,12 @@ def _messages(rows: pa.Table, marks: pa.Array | None) -> pa.Array:
 def _properties(rows: pa.Table, marks: pa.Array | None) -> pa.Array:
     parts = [
         part
-        for part in (_pair(rows, "key", "KEYS"), _pair(rows, "tags", "TAGS"), _map(rows), marks)
+        for part in (
+            _pair(rows, "key", "KEYS"),
+            _pair(rows, "tags", "TAGS"),
+            _map(rows, marked=marks is not None),
+            marks,
+        )
         if part is not None
     ]
     if not parts:
@@ -124,7 +132,7 @@ def _pair(rows: pa.Table, column: str, name: str) -> pa.Array | None:
     return pc.if_else(pc.fill_null(pc.equal(texts, ""), True), "", pairs)  # noqa: FBT003
 
 
-def _map(rows: pa.Table) -> pa.Array | None:
+def _map(rows: pa.Table, *, marked: bool) -> pa.Array | None:
     if "properties" not in rows.column_names:
         return None
     maps = _column(rows, "properties")
@@ -144,7 +152,10 @@ def _map(rows: pa.Table) -> pa.Array | None:
     if pc.any(pc.and_(lost, pc.not_equal(values, ""))).as_py():
         raise RowRefused("properties has an empty name or __CRC32#, which are not stored")
     pairs = pc.binary_join_element_wise(names, values, "\x01")
-    pairs = pc.if_else(pc.equal(values, ""), "", pc.binary_join_element_wise(pairs, "", "\x02"))
+    left_out = pc.equal(values, "")
+    if marked:
+        left_out = pc.or_(left_out, pc.equal(names, MARK))
+    pairs = pc.if_else(left_out, "", pc.binary_join_element_wise(pairs, "", "\x02"))
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), pairs), "")
 

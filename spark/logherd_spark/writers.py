@@ -29,7 +29,7 @@ from logherd.wire.headers.producers import (
 )
 from logherd.wire.headers.send import SendMessageHeaderV2
 from logherd_spark.cluster import Cluster, QueueRef, Route
-from logherd_spark.encoding import Body, as_text, encode_rows
+from logherd_spark.encoding import MARK, Body, as_text, encode_rows
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError
 from logherd_spark.lanes import Lane
 from logherd_spark.options import WriteOptions
@@ -38,7 +38,6 @@ __all__ = ["Identity", "Place", "Sent", "close_writer", "confirm", "open_writer"
 
 _DIGEST_BYTES = 16
 _PRODUCER_GROUP = "logherd_spark"
-_MARK = "LH_UID"
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
@@ -130,7 +129,7 @@ def _by_topic(
 def _marks(identity: Identity, place: Place, first: int, count: int) -> pa.Array:
     """A property that is the same whenever this row is sent: consumers can tell repetitions by it (OP-114)."""
     numbers = pa.array(range(first, first + count)).cast(pa.string())
-    prefix = f"{_MARK}\x01{identity.writer}/{place.part}/{place.generation}/"
+    prefix = f"{MARK}\x01{identity.writer}/{place.part}/{place.generation}/"
     return pc.binary_join_element_wise(prefix, numbers, "\x02", "")
 
 

@@ -22,6 +22,7 @@ from logherd_spark.encoding import Body, RowShape, encode_rows
 from logherd_spark.errors import DataLost, OptionRefused, RowRefused
 from logherd_spark.keys import hashes_of
 from logherd_spark.schema import column_names
+from logherd_spark.writers import Identity, Place, _marks
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=20)
 ROWS = st.lists(
@@ -82,6 +83,25 @@ def test_the_same_rows_give_the_same_requests(rows: list[Row]) -> None:
 @given(st.lists(TEXT, min_size=1))
 def test_keys_go_to_the_queues_to_which_java_sends_them(keys: list[str]) -> None:
     assert hashes_of(pa.array(keys)).tolist() == [abs(java_hash(key)) for key in keys]
+
+
+def test_a_row_that_was_read_with_a_mark_is_written_with_its_new_one_alone() -> None:
+    """A name stands once in a message; which of two a reader takes depends on the reader."""
+    old = {"LH_UID": "writer/0/0/7", "n": "1", "LH_UIDS": "2"}
+    rows: list[Row] = [("k", b"a", None, old), (None, b"b", None, None), (None, b"c", None, {"n": "3"})]
+    marks = _marks(Identity("again", "run", lasting=False), Place(2, 5), 40, len(rows))
+    bodies = list(encode_rows(table(rows), 1, sticky=0, bytes_max=1 << 20, marks=marks))
+    texts = [properties.decode() for body in bodies for _, _, properties in decode_batch(body.data)]
+    assert [text.count("LH_UID\x01") for text in texts] == [1, 1, 1]
+    assert [parse_properties(text) for text in texts] == [
+        {"KEYS": "k", "n": "1", "LH_UIDS": "2", "LH_UID": "again/2/5/40"},
+        {"LH_UID": "again/2/5/41"},
+        {"n": "3", "LH_UID": "again/2/5/42"},
+    ]
+    ((_, _, kept),) = decode_batch(encoded(table(rows[:1]))[0].data)
+    assert parse_properties(kept.decode()) == {"KEYS": "k", **old}, (
+        "exactly once no row gets a mark: it is any property"
+    )
 
 
 def test_long_bodies_are_cut_between_messages() -> None:
