@@ -7,9 +7,9 @@ from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.offsets import GetMaxOffsetHeader, OffsetResponse, QueueHeader, SearchOffsetHeader
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 from logherd_spark.cluster import Cluster, QueueRef
-from logherd_spark.errors import Unanswered
+from logherd_spark.errors import BrokerRefused, Unanswered
 
-__all__ = ["PULLED", "max_offset", "min_offset", "offset_at", "pull_request", "seal_at"]
+__all__ = ["PULLED", "end_of_unread", "max_offset", "min_offset", "offset_at", "pull_request", "seal_at"]
 
 PULLED = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -30,6 +30,17 @@ def max_offset(cluster: Cluster, queue: QueueRef) -> int:
     """The queue offset after the last committed message; blocks, raises as `Cluster.ask`."""
     header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.group)
     return _offset(cluster, queue, RequestCode.GET_MAX_OFFSET, encode_header(header))
+
+
+def end_of_unread(cluster: Cluster, queue: QueueRef) -> int | None:
+    """As `max_offset`, of a queue that is no more among those that a topic's route has to read. None if it has no log
+    there, as one that never had a message, or if the broker tells nothing of it."""
+    try:
+        return max_offset(cluster, queue)
+    except BrokerRefused as error:
+        if error.code != ResponseCode.INVALID_PARAMETER:
+            raise
+        return None
 
 
 def offset_at(cluster: Cluster, queue: QueueRef, timestamp_ms: int) -> int:

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.types import StructType
 
 from logherd_spark.bounds import begin_of_new, latest, queues_of, ranges_between, refuse_wrong_order, resolve
-from logherd_spark.calls import min_offset, seal_at
+from logherd_spark.calls import end_of_unread, min_offset, seal_at
 from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.errors import DataLost, SourceError, in_one_sentence
 from logherd_spark.filters import Filter, narrowed
@@ -164,16 +164,34 @@ class LogHerdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reached(self, begins: Offsets, ends: Offsets) -> Offsets:
         """The ends, none before the stream's place. Blocks while one is: a replica may not have all yet.
 
-        Raises: DataLost when the patience ends: what will come up to that place would be passed over.
+        Raises: DataLost when the patience ends: what will come up to that place would be passed over. Also for queues
+        that are read no more, with rows in them.
         """
         retries = Retries(self._cluster.patience)
-        while lost := _lost(begins, ends):
+        while lost := _lost(begins, ends) or self._left(begins, ends):
             if not retries.pause():
                 raise DataLost(lost)
             ends = self._ends()
             if self._last is not None:
                 self._last = ends
         return ends
+
+    def _left(self, begins: Offsets, ends: Offsets) -> str:
+        """As `_lost`, of queues that their topic has no more in a group that has others of it: a pull of them is
+        refused. "" if all of them was read."""
+        groups = {(queue.topic, queue.group) for queue in ends}
+        for queue, begin in begins.items():
+            if queue in ends or (queue.topic, queue.group) not in groups:
+                continue
+            end = end_of_unread(self._cluster, queue)
+            if begin > 0 if end is None else end > begin:
+                ending = "and nobody knows where the queue ends" if end is None else f"the queue ends at {end}"
+                return (
+                    f"{queue}: is read no more, as the topic has fewer queues; the stream is at offset {begin}, "
+                    f"{ending}: what comes from there on is not read; to read it: give the topic as many read queues "
+                    "again; to go on without it: option failOnDataLoss=false"
+                )
+        return ""
 
     def _sealed(self, place: Place, ends: Offsets) -> dict[QueueRef, int]:
         """Seals of the ends, after the place's own were compared in the queues that go on. None where loss is no

@@ -242,9 +242,13 @@ class OffsetsHandler:
         return topic
 
     def _queue(self, topic_name: str, queue_id: int) -> QueueLog | None:
-        """The queue's handle, None if it never had a message. Raises RequestError 17 and 29."""
-        _check_queue(self._topic(topic_name), queue_id)
-        return self._store.find_queue(topic_name, queue_id)
+        """The queue's handle, None if it never had a message; also of one with messages that the topic has no more, so
+        that who has read of it can know whether that was all. Raises RequestError 17 and 29."""
+        topic = self._topic(topic_name)
+        queue = self._store.find_queue(topic_name, queue_id)
+        if queue is None:
+            _check_queue(topic, queue_id)
+        return queue
 
 
 def _check_queue(topic: TopicConfig, queue_id: int) -> None:

@@ -59,6 +59,23 @@ def query(rig: Rig, queue: int = 0, **fields: object) -> tuple[int, str | None]:
     return answer.code, answer.ext.get("offset")
 
 
+@pytest.mark.parametrize(("code", "told"), [(MAX, "5"), (MIN, "0"), (SEARCH, "5")])
+def test_the_ends_of_a_queue_are_told_also_when_the_topic_has_fewer_queues_since(
+    rig: Rig, code: int, told: str
+) -> None:
+    """Who has read of it can know whether all of it was read. A queue that was never there has no end."""
+    send(rig, 5, queue=3)
+    rig.metadata.topics.put(TopicConfig("orders", 2, 2))
+    rig.end_pass()
+    asked = {"timestamp": 1 << 62} if code == SEARCH else {}
+    for each in (rig, rig.restart()):
+        answer = each.ask(code, at(3, **asked))
+        assert (answer.code, answer.ext.get("offset")) == (0, told), answer.remark
+        for queue in (2, -1):
+            refused = each.ask(code, at(queue, **asked))
+            assert (refused.code, refused.remark) == (29, f"queueId is {queue}, topic orders has queues 0 to 1")
+
+
 # ---- commits
 
 
