@@ -5,7 +5,7 @@ from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.offsets import GetMaxOffsetHeader, OffsetResponse, QueueHeader, SearchOffsetHeader
-from logherd.wire.headers.pull import PullFlag, PullMessageHeader
+from logherd.wire.headers.pull import PullFlag, PullMessageHeader, PullMessageResponse
 from logherd_spark.cluster import Cluster, QueueRef
 from logherd_spark.errors import BrokerRefused, Unanswered
 
@@ -18,6 +18,7 @@ PULLED = frozenset({
 _MESSAGES_MAX = 8192
 _BYTES_MAX = 4 << 20
 _SEAL_BITS = 20
+_RESETS_TOLD_MAX = 3
 
 
 def min_offset(cluster: Cluster, queue: QueueRef) -> int:
@@ -58,13 +59,26 @@ def seal_at(cluster: Cluster, queue: QueueRef, offset: int, *, group: str) -> in
     and 20 bits of its body's checksum. None if it is not there, or cannot be had. Blocks, raises BrokerRefused and
     TopicMissing as `Cluster.ask`."""
     try:
-        answer = cluster.ask(queue, lambda: pull_request(queue, offset, count=1, group=group, tags="*"), good=PULLED)
+        answer = _first_pull(cluster, queue, offset, group)
         record = decode_record(answer.body) if answer.code == ResponseCode.SUCCESS else None
     except (Unanswered, RecordError):  # as where it is damaged: it was read, and is not read again
         return None
     if record is None or record.queue_offset != offset:
         return None
     return record.store_timestamp << _SEAL_BITS | body_crc(record.body) & (1 << _SEAL_BITS) - 1
+
+
+def _first_pull(cluster: Cluster, queue: QueueRef, offset: int, group: str) -> Frame:
+    """The answer to a pull of one message. One that only tells a consumer group where it was reset to says nothing of
+    the message: a broker gives no more than three of those."""
+    for _ in range(_RESETS_TOLD_MAX + 1):
+        answer = cluster.ask(queue, lambda: pull_request(queue, offset, count=1, group=group, tags="*"), good=PULLED)
+        if answer.code != ResponseCode.PULL_OFFSET_MOVED:
+            break
+        ends = decode_header(PullMessageResponse, answer.ext)
+        if not ends.min_offset <= offset < ends.max_offset:
+            break
+    return answer
 
 
 def _offset(cluster: Cluster, queue: QueueRef, code: int, ext: dict[str, str]) -> int:

@@ -40,7 +40,8 @@ class Stored(Kept):
         first, end = self.kept[queue]
         offset = int(asked.ext["queueOffset"])
         if not first <= offset < end:
-            return Frame(ResponseCode.PULL_OFFSET_MOVED, 0)
+            ends = {"nextBeginOffset": str(first), "minOffset": str(first), "maxOffset": str(end)}
+            return Frame(ResponseCode.PULL_OFFSET_MOVED, 0, ext={**ends, "suggestWhichBrokerId": "0"})
         body = encode_record(
             b"Events", self.body, b"", queue_id=queue.queue_id, queue_offset=offset, position=0,
             store_timestamp=self.stored_ms + offset, store_host=bytes(8), born_timestamp=1, born_host=bytes(8),
@@ -69,6 +70,32 @@ def test_a_queue_with_another_message_before_the_place_is_told(other: Stored) ->
     for limit in (ALL, ReadMaxRows(7)):
         with pytest.raises(DataLost, match=ANOTHER):
             at(other).latestOffset(start, limit)
+
+
+class Reset(Stored):
+    """The group of option groupId was reset: a broker tells three pulls of a queue the new offset, as its rules are."""
+
+    def __init__(self, kept: dict[QueueRef, tuple[int, int]], *, times: int, stored_ms: int) -> None:
+        super().__init__(kept, stored_ms=stored_ms)
+        self.times = times
+
+    def ask(self, queue: QueueRef, request: Callable[[], Frame], *, good: frozenset[int] = frozenset({0})) -> Frame:
+        if request().code == RequestCode.PULL_MESSAGE and self.times:
+            self.times -= 1
+            first, end = self.kept[queue]
+            ends = {"nextBeginOffset": "7", "minOffset": str(first), "maxOffset": str(end)}
+            return Frame(ResponseCode.PULL_OFFSET_MOVED, 0, ext={**ends, "suggestWhichBrokerId": "0"})
+        return super().ask(queue, request, good=good)
+
+
+def test_a_reset_of_the_consumer_group_keeps_no_message_from_being_compared() -> None:
+    start = place(Stored({KNOWN: (0, 100)}))
+    with pytest.raises(DataLost, match=ANOTHER):
+        at(Reset({KNOWN: (0, 250)}, times=3, stored_ms=5_000)).latestOffset(start, ALL)
+    same = at(Reset({KNOWN: (0, 250)}, times=3, stored_ms=1_000)).latestOffset(start, ALL)
+    assert from_checkpoint(same).seals.keys() == {KNOWN}
+    for_ever = at(Reset({KNOWN: (0, 250)}, times=1_000, stored_ms=5_000))
+    assert for_ever.latestOffset(start, ALL)["Events"] == {"a:0": 250}, "it cannot be had: nothing is compared"
 
 
 def test_the_queue_that_was_read_goes_on_and_what_has_not_moved_is_not_asked_about() -> None:
