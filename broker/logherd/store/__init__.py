@@ -18,12 +18,13 @@ from logherd.store.errors import (
 )
 from logherd.store.options import FOLLOWER_CACHED_BYTES, DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.read import ReadResult, ReadStatus
+from logherd.store.reader import NOT_NOW
 from logherd.store.store import DiskState, MessageStore
 from logherd.store.writer import WriteBatch
 
 __all__ = [
-    "FOLLOWER_CACHED_BYTES", "DerivedOptions", "DiskState", "LogOptions", "MessageStore", "QueueLog", "RawRefused",
-    "ReadResult", "ReadStatus", "RecordTooLarge", "RetentionOptions", "RunMessage", "StoreDamaged", "StoreError",
-    "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped", "StoreVersionError", "WriteBatch", "accept_bare",
-    "begin_again", "begin_at", "begin_later",
+    "FOLLOWER_CACHED_BYTES", "NOT_NOW", "DerivedOptions", "DiskState", "LogOptions", "MessageStore", "QueueLog",
+    "RawRefused", "ReadResult", "ReadStatus", "RecordTooLarge", "RetentionOptions", "RunMessage", "StoreDamaged",
+    "StoreError", "StoreFull", "StoreInUse", "StoreOptions", "StoreStopped", "StoreVersionError", "WriteBatch",
+    "accept_bare", "begin_again", "begin_at", "begin_later",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from logherd.store.readable import LatelyRead, Unreadable
 from logherd.store.scan import find_record
 from logherd.store.writer import NO_DESCRIPTOR
 
-__all__ = ["INDEX_ENTRIES_MAX", "QueueReader"]
+__all__ = ["INDEX_ENTRIES_MAX", "NOT_NOW", "QueueReader"]
 
 SCANNED_UNITS_MAX = 800
 """Units that one read looks at when a filter lets few of them pass; RocketMQ's maxFilterMessageSize. As many damaged
@@ -34,7 +34,9 @@ which the loop would read and compare with a checksum for whoever names its plac
 INDEX_ENTRIES_MAX = 200_000
 """Most entries of the key index that one query looks at: some tenths of a second, in which nothing else is done."""
 
-_NOT_NOW = (*NO_DESCRIPTOR, errno.ENOMEM)
+NOT_NOW = (*NO_DESCRIPTOR, errno.ENOMEM)
+"""What a read that may be repeated meets where the system has no descriptor or memory for it at the moment."""
+
 _I32 = Struct(">i")
 _I64 = Struct(">q")
 _PLACE = Struct(">i4xqq")
@@ -264,7 +266,7 @@ class QueueReader:
         try:
             return self._first_timestamp(start)
         except OSError as error:
-            if error.errno not in _NOT_NOW:
+            if error.errno not in NOT_NOW:
                 raise
             return None
 

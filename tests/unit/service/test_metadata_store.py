@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from errno import EIO, EMFILE, ENFILE, ENOMEM
 from pathlib import Path
 from time import process_time
 
@@ -14,6 +15,8 @@ from logherd.store.begin_again import begin_at
 from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreError, StoreFull, StoreStopped
 from logherd.store.files_os import OsFiles
 from logherd.store.options import LogOptions, StoreOptions
+from logherd.store.queue_files import UnitReader
+from logherd.store.queues import QueueTable
 from logherd.store.store import MessageStore
 from unit.service.client_fakes import FakeClock
 from unit.service.rig import HOST
@@ -395,3 +398,93 @@ def test_a_snapshot_behind_retention_needs_no_descriptor(tmp_path: Path, monkeyp
     assert metadata.pinned_position > 8192
     assert store.queue(METADATA_TOPIC, 1).next_offset > number + 2
     store.close()
+
+
+class Followed:
+    """A leader and a replica that follows it, each with a log whose beginning retention has deleted."""
+
+    def __init__(self) -> None:
+        self.store, self.copy = replica(SimDisk()), replica(SimDisk())
+        self.leader, self.follower = follow(self.store), follow(self.copy)
+        self.told: list[str] = []
+        self.follower.on_topic_change.append(lambda change: self.told.append(change.name))
+        self.leader.promote(1)
+        for name in ("busy", "gone"):
+            self.leader.topics.put(TopicConfig(name, 1, 1))
+        while not self.copy.min_position:
+            append(self.store, "busy", body=b"x" * 300)
+            append(self.store, "gone", body=b"x")
+            self.go_on()
+        self.told.clear()
+
+    def go_on(self) -> None:
+        end_pass(self.store, self.leader)
+        self.ship()
+        for store, metadata in ((self.store, self.leader), (self.copy, self.follower)):
+            settle(store)
+            store.apply_retention(10**9, metadata.pinned_position)
+
+    def ship(self) -> None:
+        ship(self.store, self.copy)
+        self.follower.advance(self.copy.committed_position)
+
+
+@pytest.mark.parametrize("errno", [EMFILE, ENFILE, ENOMEM])
+def test_a_follower_without_a_descriptor_takes_changes_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, errno: int
+) -> None:
+    """Where the queue of changes begins since a retention is looked up in its files."""
+    group = Followed()
+    group.leader.topics.put(TopicConfig("new", 1, 1))
+    group.leader.topics.delete("gone")
+    group.store.delete_topic("gone")
+    end_pass(group.store, group.leader)
+
+    def lacking(*_: object) -> bytes:
+        raise OSError(errno, os.strerror(errno))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitReader, "read_units", lacking)
+        group.ship()
+        assert group.follower.is_late
+        assert group.follower.pinned_position == 0, "what is to be read stays"
+    group.follower.advance(group.copy.committed_position)
+    assert not group.follower.is_late
+    assert group.follower.pinned_position > 0
+    assert group.follower.topics.get("new") == TopicConfig("new", 1, 1)
+    assert group.told == ["new", "gone"]
+    assert not group.copy.queues_of("gone")
+
+
+def test_a_follower_without_a_descriptor_empties_queues_of_a_deleted_topic_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Followed()
+    group.leader.topics.delete("gone")
+    group.store.delete_topic("gone")
+    end_pass(group.store, group.leader)
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueTable, "ends_below", none_left)
+        group.ship()
+        assert group.told == ["gone"]
+        assert group.follower.is_late
+        group.follower.advance(group.copy.committed_position)
+        assert group.follower.is_late
+    assert group.copy.queues_of("gone")
+    group.follower.advance(group.copy.committed_position)
+    assert not group.copy.queues_of("gone")
+    assert not group.follower.is_late
+    assert group.told == ["gone"]
+
+
+def test_a_follower_whose_disk_fails_as_it_reads_a_change_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Followed()
+    group.leader.topics.delete("gone")
+    end_pass(group.store, group.leader)
+
+    def failing(*_: object) -> bytes:
+        raise OSError(EIO, os.strerror(EIO))
+
+    monkeypatch.setattr(UnitReader, "read_units", failing)
+    with pytest.raises(OSError, match=os.strerror(EIO)):
+        group.ship()

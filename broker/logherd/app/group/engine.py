@@ -220,6 +220,8 @@ class GroupEngine:
     def tick(self) -> None:
         """About once a second: what follows time instead of traffic."""
         self.store.tick()
+        if self.metadata.is_late and self.replica.failure is None:
+            self._read_on()
         self.mode.tick()
         self.schedule()
         tell_left_out()
@@ -319,7 +321,7 @@ class GroupEngine:
     def readable(self) -> int | None:
         """Up to where this follower may answer pulls itself at this moment; None: the leader must."""
         replica = self.replica
-        if replica.failure is not None:
+        if replica.failure is not None or self.metadata.is_late:
             return None
         position = replica.machine.readable(boot_ms())
         replica.step(ReadWanted())
@@ -382,6 +384,12 @@ class GroupEngine:
             await self.hand_over(_HAND_OVER_SECONDS)
         self.fail(self.damages.stopped or MustHeal(f"damage was met at {self.damages.count} places of its store"))
         await asyncio.Event().wait()
+
+    def _read_on(self) -> None:
+        try:
+            self.metadata.advance(self.store.committed_position)
+        except Exception as error:  # a log that cannot go on; nothing may be raised in the loop's tick
+            self.fail(error)
 
     def _expire(self) -> None:
         if not self.may_answer():

@@ -26,6 +26,7 @@ from logherd.service.metadata.journal import CHANGES, METADATA_TOPIC, Journal, M
 from logherd.service.metadata.rebuild import rebuild
 from logherd.service.metadata.snapshots import MetadataOptions, Snapshots
 from logherd.service.metadata.tables import TopicChange
+from logherd.store import NOT_NOW
 
 __all__ = ["Metadata", "MetadataOptions"]
 
@@ -42,6 +43,8 @@ class Metadata:
         self._contents = Contents(self._journal, clock)
         self._snapshots = Snapshots(self._journal, options)
         self._whole = False
+        self._late = False
+        self._unforgotten: dict[str, int] = {}
         self.offsets = self._contents.offsets
         self.topics = self._contents.topics
         self.groups = self._contents.groups
@@ -131,6 +134,12 @@ class Metadata:
         return self._whole
 
     @property
+    def is_late(self) -> bool:
+        """Whether something committed could not be read yet, for want of a descriptor or memory: `advance` again. What
+        depends on topics being as they are committed waits for it, and so does retention."""
+        return self._late
+
+    @property
     def is_new(self) -> bool:
         """Whether the log held no topic: a first start, or a store that another broker wrote."""
         return not len(self.topics)
@@ -140,15 +149,21 @@ class Metadata:
     def advance(self, position: int) -> None:
         """The group has committed the log up to here, and the store was told so: apply what is readable now.
 
-        Costs two comparisons when there is no metadata in it. A leader has applied everything already.
+        Costs a few comparisons when there is no metadata in it. A leader has applied everything already. What the
+        system has no descriptor or memory for at the moment is left for the next call, see `is_late`.
         Raises: MetadataDamagedError.
         """
         journal = self._journal
         if journal.leading:
             return
         log = journal.log
-        if log.committed_end(CHANGES) > journal.next_offset or self._snapshots.is_behind:
-            self._catch_up(min(position, log.committed_position))
+        if log.committed_end(CHANGES) > journal.next_offset or self._snapshots.is_behind or self._late:
+            try:
+                self._catch_up(min(position, log.committed_position))
+            except OSError as error:
+                if error.errno not in NOT_NOW:
+                    raise
+                self._late = True
 
     def promote(self, epoch: int, *, incarnation: str = "") -> int:
         """Lead from now on: apply the whole log, committed or not, and append the barrier of `epoch`.
@@ -198,8 +213,8 @@ class Metadata:
 
     @property
     def pinned_position(self) -> int:
-        """Retention may delete only below this position (H2)."""
-        return self._snapshots.pinned_position
+        """Retention may delete only below this position (H2): nothing while there are records still to be read."""
+        return 0 if self._late else self._snapshots.pinned_position
 
     def request_snapshot(self) -> None:
         """Retention wants to cut and is pinned: write one soon, unless the log has hardly grown since the last, or
@@ -248,36 +263,45 @@ class Metadata:
 
     def _start_over(self, below: int) -> None:
         self._rebuild(below)
-        self._journal.log.forget_topics(self.topics.deleted)
+        self._unforgotten = dict(self.topics.deleted)
+        self._forget_deleted()
 
     def _catch_up(self, below: int) -> None:
         """Apply all further records that end at or below a position."""
         self._snapshots.see(below)
         if self._whole:
             self._take_changes(below)
+            self._forget_deleted()
         elif self._snapshots.newest is not None:
             self._start_over(below)
+        self._late = False
 
     def _take_changes(self, below: int) -> None:
         journal = self._journal
-        deleted: dict[str, int] = {}
         changed: dict[str, int] = {}
-        for entry in journal.log.read(CHANGES, journal.next_offset, below):
-            if entry.queue_offset != journal.next_offset:
-                what = f"metadata changes {journal.next_offset} to {entry.queue_offset - 1} are missing from the log"
-                raise MetadataDamagedError(what)
-            change = decode_change(entry.body, entry.queue_offset)
-            self._contents.apply(change, entry.end)
-            journal.note(entry.position, entry.end)
-            if isinstance(change, TopicPut | TopicDeleted):
-                changed[change.name] = entry.end
-            if isinstance(change, TopicDeleted):
-                deleted[change.name] = entry.end
-        self.offsets.position = journal.position
-        if deleted:
-            journal.log.forget_topics(deleted)
-        for name, position in changed.items():
-            self.topics.tell(name, position)
+        try:
+            for entry in journal.log.read(CHANGES, journal.next_offset, below):
+                if entry.queue_offset != journal.next_offset:
+                    what = (
+                        f"metadata changes {journal.next_offset} to {entry.queue_offset - 1} are missing from the log"
+                    )
+                    raise MetadataDamagedError(what)
+                change = decode_change(entry.body, entry.queue_offset)
+                self._contents.apply(change, entry.end)
+                journal.note(entry.position, entry.end)
+                if isinstance(change, TopicPut | TopicDeleted):
+                    changed[change.name] = entry.end
+                if isinstance(change, TopicDeleted):
+                    self._unforgotten[change.name] = entry.end
+        finally:  # those before one that cannot be read now are taken
+            self.offsets.position = journal.position
+            for name, position in changed.items():
+                self.topics.tell(name, position)
+
+    def _forget_deleted(self) -> None:
+        if self._unforgotten:
+            self._journal.log.forget_topics(self._unforgotten)
+            self._unforgotten = {}
 
     def _ensure_complete(self) -> None:
         first, end = self._journal.log.bounds(CHANGES)

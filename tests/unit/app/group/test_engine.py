@@ -38,7 +38,7 @@ from logherd.store import MessageStore, StoreFull
 from logherd.store.files_os import OsFiles
 from logherd.store.writer import LogWriter
 from unit.app.group.test_from_alone import REPLICA, options_of
-from unit.store.helpers import HOST, SimClock, append, flush
+from unit.store.helpers import HOST, SimClock, append, flush, none_left
 
 FILES = OsFiles()
 STATIC = {"mode": "static", "static": {"leader": 2}, "controllers": [], "peers": {"2": "b:1"}}
@@ -382,6 +382,29 @@ async def test_what_is_committed_is_known_to_a_follower_before_whoever_waits_hea
         position = Position(engine.store.end_position)
         engine.committed(engine.store.advance(position), position)
         assert seen[0] > 0
+
+
+async def test_a_follower_without_a_descriptor_for_metadata_reads_on_later_and_answers_nothing_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    with opened(tmp_path) as engine:
+        engine.metadata.promote(1)
+        ensure_defaults(engine.metadata, DefaultsOptions("c", "g"))
+        engine.metadata.demote()
+        flush(engine.store)
+        monkeypatch.setattr(engine.replica.machine, "readable", lambda _: Position(0))
+        monkeypatch.setattr(engine.replica, "step", lambda _: None)
+        assert engine.readable() == 0
+        position = Position(engine.store.end_position)
+        with monkeypatch.context() as patch:
+            patch.setattr(MessageStore, "read", none_left)
+            engine.committed(engine.store.advance(position), position)
+            engine.tick()
+            assert engine.readable() is None
+        engine.tick()
+        assert engine.readable() == 0
+        assert len(engine.metadata.topics) > 0
 
 
 async def test_who_leads_by_a_lease_may_say_what_is_given_up_before_it_serves(tmp_path: Path) -> None:
