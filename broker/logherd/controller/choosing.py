@@ -7,14 +7,14 @@ nobody has, the best of all leads and refuses messages: reads go on, and without
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from logherd.controller.reports import Seen
+from logherd.controller.reports import Report, Seen
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
 
 __all__ = [
-    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "longest",
-    "outrun_lacks", "unfit",
+    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "knows_more",
+    "longest", "longest_leads", "outrun_lacks", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -178,3 +178,20 @@ def longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> list[Brok
     replicas = [replica for each in ids if (replica := group.replica(each)) is not None]
     ends = {each.broker_id: seen.report.end for each in replicas if (seen := seen_of(each)) is not None}
     return [broker_id for broker_id, end in ends.items() if end == max(ends.values())]
+
+
+def longest_leads(group: Group) -> bool:
+    """Whether the next master is whoever has the longest log, in sync or not, of a group that may have been led until
+    now. What a broker told of its log before the last lease was over says too little: what was acknowledged then came
+    to it."""
+    return group.epoch > 0 and (group.outrun or not group.founded)
+
+
+def knows_more(group: Group, replica: Replica, report: Report) -> bool:
+    """Whether this broker has seen a leadership of which the group does not know: the quorum was made of controllers
+    that had not heard of it. Nobody may lead in that epoch again, so whoever knows of it has to register (R20).
+
+    Or it has copied more since it registered, and the group, which was dissolved meanwhile, is to be founded by the
+    logs that are on record: all who registered with an empty one are in sync then."""
+    grown = not group.founded and report.end > replica.end
+    return grown or max(report.end.epoch, report.resigned) > group.epoch

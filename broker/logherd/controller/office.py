@@ -25,7 +25,9 @@ from logherd.controller.choosing import (
     choose,
     founders,
     gives_way,
+    knows_more,
     longest,
+    longest_leads,
     unfit,
 )
 from logherd.controller.commands import (
@@ -117,7 +119,7 @@ class Office:
             return Refusal.UNKNOWN_REPLICA
         if replica.registration != report.registration or replica.exited:
             return Refusal.FENCED_PROCESS
-        if _knows_more(group, report):
+        if knows_more(group, replica, report):
             return Refusal.FENCED_EPOCH
         place = (report.group, report.broker_id)
         before = self._seen.get(place)
@@ -144,7 +146,7 @@ class Office:
             return Withheld(None, Refusal.UNKNOWN_REPLICA)
         if replica.registration != report.registration or replica.exited:
             return Withheld(None, Refusal.FENCED_PROCESS)
-        if _knows_more(group, report) or self.must_leap(group, now):
+        if knows_more(group, replica, report) or self.must_leap(group, now):
             return Withheld(None, Refusal.FENCED_EPOCH)
         words, tenure = self._words_for(group), group.tenure
         if tenure is None or tenure.ended or tenure.registration != report.registration:
@@ -206,7 +208,14 @@ class Office:
 
     def seen_in(self, group: Group, now: int) -> SeenOf:
         """`seen` of this group's replicas at this moment, as those who choose among them ask it."""
-        return lambda replica: self.seen(replica, group.key, now)
+        over = self.over_at(group) if longest_leads(group) else 0
+        since = over if over <= now else 0
+
+        def seen(replica: Replica) -> Seen | None:
+            found = self.seen(replica, group.key, now)
+            return found if found is not None and found.at >= since else None
+
+        return seen
 
     def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
         """The latest report of a replica's latest process, however old."""
@@ -294,6 +303,10 @@ class Office:
                 self._phases.relieved(group.key, now)
         if verdict.refusal is None and _silences(command, group):
             self._forget(group, command)
+        if isinstance(command, Release) and longest_leads(group):
+            for place, seen in self._seen.items():
+                if place[0] == group.key:
+                    self._seen[place] = replace(seen, stands=False)
         self._agenda.hasten(group.key, now)
 
     def dropped(self, command: Command) -> None:
@@ -432,12 +445,6 @@ class Office:
         request = group.transfer.request if planned and group.transfer is not None else ""
         command = elect_command(group, best, self.living_members(group, now), grounds_of(group), request)
         return command, now + self._options.retry_ms
-
-
-def _knows_more(group: Group, report: Report) -> bool:
-    """Whether this broker has seen a leadership of which the group does not know: the quorum was made of controllers
-    that had not heard of it. Nobody may lead in that epoch again, so whoever knows of it has to register (R20)."""
-    return max(report.end.epoch, report.resigned) > group.epoch
 
 
 def view_of(group: Group) -> RoleView:

@@ -178,3 +178,17 @@ def test_a_group_that_has_not_outrun_its_record_is_not_led_on_these_grounds() ->
         grounds=Grounds.OUTRUN,
     )  # fmt: skip
     assert desk.submit(command).refusal is Refusal.NOT_IN_SYNC
+
+
+def test_r20_what_was_told_of_a_log_before_the_last_lease_was_over_elects_nobody() -> None:
+    """It may have grown since by what was acknowledged, in the leadership that is lost."""
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    over = desk.office.over_at(desk.group)
+    desk.now = over - 1
+    desk.beat(1, end=AHEAD)
+    desk.beat(3, end=point(3, 950))
+    desk.now = over
+    assert desk.wait(desk.options.gather_ms + 500) == []
+    (election,) = pass_time(desk, 3_000, b1=point(3, 990), b3=point(3, 950))
+    assert election.broker_id == 1
