@@ -6,6 +6,7 @@ means for everything that is derived from the log, and for clients.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -62,6 +63,7 @@ _log = Log("logherd.group")
 
 _FILES = OsFiles()
 _HAND_OVER_SECONDS = 10.0
+_ACCOUNT_SECONDS = 1.0
 
 
 class _Owner(NamedTuple):
@@ -200,6 +202,7 @@ class GroupEngine:
         self.mode.start(Host(replica.step, replica.fail, links.join, links.announce, links.linked), guard)
         replica.start()
         guard.start("heal", self._leave_to_heal())
+        guard.start("unflushed", self._account(), eternal=False)
         guard.start("scrub", scrub_forever(_FILES, self._options.data_dir, self.store, self.damages))
 
     @property
@@ -377,6 +380,18 @@ class GroupEngine:
             self.replica.log.give_epoch_up()
             _log.warning("what a leader appends first found no room", epoch=epoch, reason=str(error))
         return True
+
+    async def _account(self) -> None:
+        """After a crash of the machine: once it is known what that has cost, only the next one matters."""
+        if self._kept.unflushed.trusted:
+            return
+        done = False
+        while not done:
+            await asyncio.sleep(_ACCOUNT_SECONDS)
+            if self.mode.accounted:
+                with suppress(StoreFull, OSError):  # the mark of before is right, too; that disk fails its writer first
+                    await asyncio.to_thread(self._kept.unflushed.account)
+                    done = True
 
     async def _leave_to_heal(self) -> None:
         await self.damages.time_to_heal()

@@ -5,7 +5,9 @@
 is there while records may be in the machine's cache alone: from before the first acknowledgement with `flush: async`
 until an orderly stop has flushed everything. `cache` names that cache: this start of the machine, and this mount of the
 directory. A process that finds the same cache has lost nothing, however the one before ended; any other may have, and
-must not count for what it acknowledged earlier (R11) until the controllers have let it in anew.
+must not count for what it acknowledged earlier (R11) until the controllers have let it in anew. Once they know of that,
+what it acknowledges from then on counts, so `cache` becomes the present one: else a process that crashed later, while
+the machine goes on, would pass for one that had lost its end.
 
 While it is not there unflushed.json.spare is its room: a broker that was stopped in order starts on a full disk, too.
 """
@@ -43,28 +45,43 @@ class Unflushed:
     files: Files
     directory: str
     trusted: bool
+    flush: str
+    cache: str
 
     @staticmethod
     def open(files: Files, directory: str, *, flush: str, cache: str | None = None) -> "Unflushed":
         """Judge an opened store and, with `flush: async`, note that from now on it is ahead of its disk. Blocks.
 
-        `cache`: as the file names it; None: look. With the same cache as before all of the log is flushed here, so
-        that what an earlier process left is not forgotten. Durable when this returns.
+        `cache`: as the file names it; None: look. What an earlier process left of the log is flushed here, so that it
+        is not forgotten. Durable when this returns.
         Raises: ReplicaFileError, StoreFull, OSError.
         """
         here = _cache_of(directory) if cache is None else cache
         found = _read(files, f"{directory}/{_NAME}")
         trusted = found is None or (found == here and here != "")
+        if found is not None:
+            _flush_log(files, f"{directory}/commitlog")
         if trusted:
-            if found is not None:
-                _flush_log(files, f"{directory}/commitlog")
             if flush == "async" and found == here:
                 files.sync_dir(directory)  # written once, for a later process may find a disk without a free block
             elif flush == "async":
                 replace_in_spare(files, directory, _NAME, msgspec.json.encode(_Content(format=_FORMAT, cache=here)))
             elif found is not None:
                 _forget(files, directory)
-        return Unflushed(files, directory, trusted)
+        return Unflushed(files, directory, trusted, flush, here)
+
+    def account(self) -> None:
+        """Note that it is known by now what this store was worth when it was opened (see `Mode.accounted`), if it may
+        have lost something: what is acknowledged later is in the present cache, or flushed. Blocks; durable when this
+        returns. Raises: StoreFull, OSError; a later process is not trusted then, unless all has been done.
+        """
+        if self.trusted:
+            return
+        if self.flush == "async":
+            content = _Content(format=_FORMAT, cache=self.cache)
+            replace_in_spare(self.files, self.directory, _NAME, msgspec.json.encode(content))
+        else:
+            _forget(self.files, self.directory)
 
     def end(self, *, accounted: bool) -> None:
         """After an orderly stop with everything flushed; `accounted`: see Mode. Blocks. Raises: OSError."""

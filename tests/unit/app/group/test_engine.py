@@ -16,6 +16,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.engine import BrokerFailed
 from logherd.app.group import damages as damages_module
+from logherd.app.group import engine as engine_module
 from logherd.app.group import replica as replica_module
 from logherd.app.group import standing as standing_module
 from logherd.app.group import unflushed
@@ -269,6 +270,25 @@ async def test_a_stop_in_order_does_not_make_good_what_a_store_lost_before_it_ha
         await engine.close(orderly=True, seconds=30)
         engine.check()
         assert (tmp_path / "data" / "unflushed.json").exists() == (replication is another)
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_store_that_may_have_lost_its_end_is_trusted_anew_once_it_is_known_what_that_has_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    """Else each crash of a process passes for one of the machine, for ever after that has gone down once."""
+    monkeypatch.setattr(engine_module, "_ACCOUNT_SECONDS", 0)
+    engine_of(tmp_path, flush="async").store.close()
+    monkeypatch.setattr(unflushed, "boot_id", lambda: "another start of the machine")
+    monkeypatch.setattr(ByRoles, "accounted", property(lambda _: known))
+    engine = engine_of(tmp_path, flush="async")
+    accounting = asyncio.ensure_future(engine._account())
+    await asyncio.wait([accounting], timeout=None if known else 0)
+    accounting.cancel()
+    engine.store.close()
+    engine = engine_of(tmp_path, flush="async")
+    assert engine.mode.seat.trusted == known
+    engine.store.close()
 
 
 LEASE_MS = 60_000

@@ -42,9 +42,10 @@ def test_a_process_that_crashed_has_lost_nothing_while_the_machine_runs(tmp_path
     assert not there(tmp_path)
 
 
+@pytest.mark.parametrize("cache", [CACHE, OTHER])
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_what_a_crashed_process_left_in_the_cache_is_flushed_before_it_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: str, cache: str
 ) -> None:
     opened(tmp_path)
     (tmp_path / "commitlog").mkdir()
@@ -58,7 +59,7 @@ def test_what_a_crashed_process_left_in_the_cache_is_flushed_before_it_is_forgot
         flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
 
     monkeypatch.setattr(os, "fdatasync", note)
-    opened(tmp_path, flush=flush)
+    opened(tmp_path, flush=flush, cache=cache)
     assert flushed == segments
 
 
@@ -106,6 +107,34 @@ def test_after_the_machine_was_down_it_is_not_trusted_until_it_was_let_in_anew(
     assert not found.trusted
     found.end(accounted=True)
     assert opened(tmp_path, cache=cache, flush=flush).trusted
+
+
+@pytest.mark.parametrize("later", ["async", "sync"])
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_once_it_is_known_what_it_lost_only_the_next_time_matters_that_the_machine_is_down(
+    tmp_path: Path, flush: str, later: str
+) -> None:
+    opened(tmp_path)
+    opened(tmp_path, cache=OTHER, flush=flush).account()
+    assert there(tmp_path) == (flush == "async")
+    assert opened(tmp_path, cache=CACHE, flush=later).trusted == (flush == "sync")
+
+
+@pytest.mark.parametrize("later", ["async", "sync"])
+def test_a_process_that_crashes_after_it_is_known_what_its_store_lost_has_lost_nothing_more(
+    tmp_path: Path, later: str
+) -> None:
+    opened(tmp_path)
+    opened(tmp_path, cache=OTHER).account()
+    assert opened(tmp_path, cache=OTHER, flush=later).trusted
+
+
+def test_until_it_is_known_what_it_lost_a_process_that_crashes_says_so_again(tmp_path: Path) -> None:
+    opened(tmp_path)
+    for _ in range(2):
+        assert not opened(tmp_path, cache=OTHER).trusted
+    opened(tmp_path, cache=OTHER).account()
+    assert opened(tmp_path, cache=OTHER).trusted
 
 
 def test_after_an_orderly_stop_it_is_trusted_wherever_it_starts(tmp_path: Path) -> None:
