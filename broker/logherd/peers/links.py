@@ -214,6 +214,7 @@ class PeerLinks:
             for link in tuple(self._links):
                 link.end("stopped")
                 await link.gone.wait()
+        self._complaints.tell(ending=True)
 
     # ---- LinkOwner
 

@@ -384,6 +384,21 @@ async def test_the_names_that_strangers_give_themselves_take_little_memory() -> 
     await node.stop()
 
 
+async def test_a_stop_tells_of_how_many_lines_were_left_out() -> None:
+    node = Node(hello_of("a"))
+    await node.start({"b": ("127.0.0.1", 1)})
+    for number in range(30):
+        stranger = Link(node.links, dialled=None)
+        stranger.claimed, stranger.reason = f"x{number}.0000000000000001", "no node is called so"
+        node.links.ended(stranger)
+    await node.stop()
+    told = [fields for _, message, fields in node.log.lines if message == "peer does not link"]
+    left_out = [fields["left_out"] for fields in told if "left_out" in fields]
+    assert left_out == [20]
+    await node.links.stop()
+    assert node.log.lines[-1][2] is told[-1], "and once only"
+
+
 async def test_a_stop_does_not_wait_for_a_peer_that_does_not_read() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as deaf:
         a = Node(hello_of("a"), options=replace(QUICK, idle_ms=60_000))

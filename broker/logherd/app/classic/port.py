@@ -86,6 +86,7 @@ class ClassicPort:
             self._listener.close()
             self._listener = None
         self._dismiss()
+        self.complaints.tell(ending=True)
 
     def _dismiss(self) -> None:
         for slave in tuple(self.slaves):

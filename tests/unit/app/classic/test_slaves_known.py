@@ -43,7 +43,7 @@ class Complaints:
     def warning(self, message: str, **fields: object) -> None:
         self.told.append((message, fields["reason"]))
 
-    def tell(self) -> None:
+    def tell(self, *, ending: bool = False) -> None:
         pass
 
 
