@@ -119,8 +119,9 @@ class ByRoles:
 
     @property
     def accounted(self) -> bool:
-        """Whoever is to lead by its table hears the others first, at each start, until it has served."""
-        return self._roles.complete or self.recorded.table.leader != self.seat.broker_id
+        """Whoever is to lead hears the others first, at each start, until it has served; and so does who may have been
+        ordered to before, for without a loss that is recorded of those that hold everything, maybe unheard of here."""
+        return self._roles.complete or self.seat.broker_id not in {self.recorded.table.leader, *self.recorded.eligible}
 
     @property
     def awaited(self) -> Sequence[int]:

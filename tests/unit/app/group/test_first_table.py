@@ -285,6 +285,30 @@ def test_h7_an_end_that_was_told_under_a_former_table_is_not_the_last_word(clock
     assert stand.steps[-1] == Assigned(later.table)
 
 
+@pytest.mark.parametrize(("options", "forgets"), [(LEADS, False), (IS_AWAITED, False), (FOLLOWS, True)])
+def test_h7_who_may_have_been_promoted_remembers_over_a_stop_in_order_that_it_may_have_lost_something(
+    clock: Clock, options: ReplicationOptions, *, forgets: bool
+) -> None:
+    """The controllers had recorded the promotion, and the machine went down before this broker heard of it: so did the
+    next process not, but the one after. Whoever nobody waits for is promoted only at a loss, and by name."""
+    stand, mode = lost_its_end(options)
+    assert mode.accounted is forgets
+    mode = started(stand, options, trusted=mode.accounted)
+    ours = stand.log.epochs.point_at(stand.log.end)
+    later = found(Table(number=2, leader=BrokerId(2), synchronous=(BrokerId(1),), copies=2))
+    told(stand, mode, 3, later)
+    greeted(mode, 1)
+    told(stand, mode, 1, later, end=(ours.epoch, ours.position + 1))
+    assert (stand.steps[-1] == Assigned(later.table)) is forgets
+
+
+def test_who_has_had_everything_again_forgets_that_its_machine_went_down(clock: Clock) -> None:
+    _, mode = lost_its_end(IS_AWAITED)
+    assert not mode.accounted
+    mode._be_complete()
+    assert mode.accounted
+
+
 @pytest.mark.parametrize("end", [None, (0, 0)], ids=["of a former release", "who has less"])
 def test_who_may_have_lost_something_leads_if_nobody_has_it(clock: Clock, end: tuple[int, int] | None) -> None:
     stand, mode = lost_its_end()
