@@ -119,7 +119,7 @@ class SlaveFeed:
 
     def _give(self, now: int) -> SlaveOutput:
         log, options, sent = self._log, self._options, self.sent
-        if sent is None or not self._admitted:
+        if sent is None:
             return _NOTHING
         end = log.committed_position
         if sent > end:
@@ -132,6 +132,8 @@ class SlaveFeed:
                 f"the slave's log ends at {sent}, and what follows was deleted here; the log begins at "
                 f"{log.min_position}. Let it begin with an empty store"
             )
+        if not self._admitted:
+            return _NOTHING
         data = list[Buffer]()
         limit = min(end, self.acknowledged + options.window_bytes)
         while sent < limit:

@@ -106,11 +106,13 @@ def test_no_more_than_a_window_is_on_its_way() -> None:
     assert (feed.sent, feed.acknowledged) == (1400, 400)
 
 
+@pytest.mark.parametrize("admitted", [False, True])
 @pytest.mark.parametrize("end", ["ahead", "gone"])
-def test_a_slave_whose_log_cannot_go_on_is_told_why(end: str) -> None:
+def test_a_slave_whose_log_cannot_go_on_is_told_why(end: str, *, admitted: bool) -> None:
+    """At once: while it waits to be admitted it counts as a slave, and others wait until it is known."""
     log = MemoryLog(SEGMENT).fill(10)
     position = log.end + 1 if end == "ahead" else SEGMENT - 1
-    output = pair(log).feed.step(encode_report(position), 0)
+    output = pair(log, admitted=admitted).feed.step(encode_report(position), 0)
     assert output.data == ()
     assert str(position) in output.refusal
     assert "empty store" in output.refusal

@@ -58,7 +58,8 @@ class ClassicPort:
         self.now_ms = now_ms
         self.leads = leads
         self.options = options or SlaveOptions()
-        self.slaves: set[_Slave] = set()
+        self.slaves: dict[_Slave, None] = {}
+        """In the order in which they came."""
         self._listener: asyncio.Server | None = None
         self.guard: TaskGuard | None = None
         self.complaints = SparingLog(_log, lambda: now_ms() / 1000)
@@ -88,6 +89,18 @@ class ClassicPort:
         self._dismiss()
         self.complaints.tell(ending=True)
 
+    def takes(self, slave: "_Slave") -> bool:
+        """Give a connection a place, if there is one. Who has not said where its log ends is no slave yet: the oldest
+        of these gives way, so that connections that say nothing keep no slave out."""
+        if len(self.slaves) >= _SLAVES_MAX:
+            oldest = next((each for each in self.slaves if not each.reported), None)
+            if oldest is None:
+                return False
+            del self.slaves[oldest]
+            oldest.end()
+        self.slaves[slave] = None
+        return True
+
     def _dismiss(self) -> None:
         for slave in tuple(self.slaves):
             slave.end()
@@ -109,6 +122,7 @@ class _Slave(asyncio.Protocol):
         self._admitted = False
         self._congested = False
         self._remote = ""
+        self._inquiry: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -118,18 +132,16 @@ class _Slave(asyncio.Protocol):
         if not self._port.leads():
             self.end()
             return
-        if self._port.guard is None or len(self._port.slaves) >= _SLAVES_MAX:
+        if self._port.guard is None or not self._port.takes(self):
             self._port.complaints.warning("slave refused", remote=self._remote, reason="too many are connected")
             self.end()
-            return
-        self._port.slaves.add(self)
-        _log.info("slave connected", remote=self._remote)
 
     def data_received(self, data: bytes) -> None:
-        first = not self.reported
         self.step(data)
-        if first and self.reported and self._port.guard is not None:
-            self._port.guard.start(f"inquiry {self._remote}", self._inquire(), eternal=False)
+        port, guard = self._port, self._port.guard
+        if self._inquiry is None and self.reported and not self._feed.refusal and guard is not None:
+            port.complaints.info("slave connected", remote=self._remote)
+            self._inquiry = guard.start(f"inquiry {self._remote}", self._inquire(), eternal=False)
 
     def pause_writing(self) -> None:
         self._congested = True
@@ -139,10 +151,12 @@ class _Slave(asyncio.Protocol):
         self.step()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self in self._port.slaves:
-            _log.info("slave left", remote=self._remote, cause=exc, acknowledged=self._feed.acknowledged)
-        self._port.slaves.discard(self)
+        self._port.slaves.pop(self, None)
         self._transport = None
+        if self._inquiry is not None:
+            self._inquiry.cancel()
+            acknowledged = self._feed.acknowledged
+            self._port.complaints.info("slave left", remote=self._remote, cause=exc, acknowledged=acknowledged)
 
     def step(self, data: bytes = b"") -> None:
         """Something has arrived, or there is more to give, or time has passed."""

@@ -43,6 +43,9 @@ class Complaints:
     def warning(self, message: str, **fields: object) -> None:
         self.told.append((message, fields["reason"]))
 
+    def info(self, message: str, **fields: object) -> None:
+        pass
+
     def tell(self, *, ending: bool = False) -> None:
         pass
 
