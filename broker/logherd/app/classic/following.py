@@ -120,8 +120,11 @@ class Following:
                     _log.warning("metadata of the master not taken", master=self._master.address, cause=error)
 
     async def _pull(self) -> None:
+        feed = self._feed
         extent = await self._master.extent()
         files = await self._master.config()
+        if feed is not self._feed:  # another process may have answered, whose log is not known to be this one
+            raise MasterUnfit("the connection was lost meanwhile")
         now = self._clock.now_ms()
         pulled = Pulled(pulled_ms=now, master_end=extent.end, files=files)
         await asyncio.to_thread(self._side.keep_pulled, pulled)

@@ -106,8 +106,8 @@ class FakeMaster:
 
 
 @asynccontextmanager
-async def running_master() -> AsyncIterator[FakeMaster]:
-    master = FakeMaster()
+async def running_master(made: FakeMaster | None = None) -> AsyncIterator[FakeMaster]:
+    master = made or FakeMaster()
     server = Server(master)
     host, port = await server.listen("127.0.0.1", 0)
     transfer = await asyncio.start_server(master.serve, "127.0.0.1", 0)
