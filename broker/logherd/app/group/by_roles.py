@@ -225,6 +225,10 @@ class ByRoles:
         if after == recorded.table.number and not loss and self.why_not:
             raise PromotionRefusedError(self.why_not)
         copies = len(wanted.synchronous) + 1 if wanted.copies is UNSET else wanted.copies
+        unknown = {*wanted.synchronous} - {*self._others, me}
+        if unknown and copies > len(wanted.synchronous) + 1 - len(unknown):
+            named = ", ".join(f"broker {each}" for each in sorted(unknown))
+            raise PromotionRefusedError(f"replication.peers lacks {named} here: sends would wait for that for ever")
         order = Promotion(
             after=after, leader=me, synchronous=tuple(map(BrokerId, wanted.synchronous)), copies=copies, loss=loss,
             holds=self._log.epochs.point_at(flushed),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
@@ -450,3 +451,18 @@ def test_of_a_table_to_which_no_group_comes_nothing_is_taken() -> None:
 def test_a_follower_that_is_named_twice_is_one_copy_and_the_order_is_refused() -> None:
     with pytest.raises(PromotionRefusedError, match="each follower once"):
         started(Stand("static")).prepare(Promote(after=1, synchronous=(3, 3), loss=True))
+
+
+@pytest.mark.parametrize("loss", [False, True])
+def test_a_follower_that_no_replica_can_reach_is_waited_for_by_no_order(*, loss: bool) -> None:
+    """It would be in force, and every send refused until the next order."""
+    stand = Stand("static")
+    roles_of(stand).be_complete()
+    mode = started(stand)
+    for synchronous, copies in (((3, 7, 9), UNSET), ((3, 7, 9), 3), ((9, 7), 2)):
+        order = Promote(after=1, synchronous=synchronous, copies=copies, loss=loss)
+        with pytest.raises(PromotionRefusedError, match=r"replication.peers lacks broker 7, broker 9 here"):
+            mode.prepare(order)
+    for synchronous, copies in (((3,), UNSET), ((3, 9), 2)):
+        order = Promote(after=1, synchronous=synchronous, copies=copies, loss=loss)
+        assert mode.prepare(order).table.copies == 2
