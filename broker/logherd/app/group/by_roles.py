@@ -177,7 +177,7 @@ class ByRoles:
     @property
     def _unsure(self) -> bool:
         """Whether this broker leads by its table and may have lost what the others still have that sends waited for."""
-        table, held = self.recorded.table, self.seat.trusted or self._roles.complete or self._empty
+        table, held = self.recorded.table, self.seat.trusted or self._roles.complete
         return table.leader == self.seat.broker_id and table.copies > 1 and not held
 
     def _first_table(self) -> FirstTable:

@@ -285,6 +285,21 @@ def test_h7_an_end_that_was_told_under_a_former_table_is_not_the_last_word(clock
     assert stand.steps[-1] == Assigned(later.table)
 
 
+def test_h7_who_may_have_lost_all_that_was_acknowledged_does_not_lead_whoever_has_it(clock: Clock) -> None:
+    """The group had just begun. A follower that was killed, too, may not know of anything that it was committed."""
+    stand = Stand("static")
+    mode = started(stand, AWAITS, trusted=False)
+    for other, end in ((1, (next_epoch(1, Epoch(0), "i"), 1)), (3, (0, 0))):
+        told(stand, mode, other, mode.recorded, end=end)
+        greeted(mode, other)
+    clock.now += 10 * PATIENCE_MS
+    mode.tick()
+    assert assigned(stand) == []
+    assert mode.obstacle.endswith("and more is at broker 1: promote that")
+    told(stand, mode, 1, mode.recorded, end=(0, 0))
+    assert assigned(stand) == [mode.recorded.table]
+
+
 @pytest.mark.parametrize(("options", "forgets"), [(LEADS, False), (IS_AWAITED, False), (FOLLOWS, True)])
 def test_h7_who_may_have_been_promoted_remembers_over_a_stop_in_order_that_it_may_have_lost_something(
     clock: Clock, options: ReplicationOptions, *, forgets: bool
