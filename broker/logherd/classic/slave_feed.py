@@ -1,8 +1,9 @@
 """One Java slave of a log that is led here: what it is sent, and when it is sent away.
 
 A slave takes any bytes that begin where its own log ends; it compares nothing, and nothing that it says proves what it
-holds. So: committed bytes only, in order, from where it says; a slave that is further than the committed log, or whose
-next bytes are gone, is refused, because only a person can say what shall become of its log.
+holds. So: committed bytes only, and of these what a crash leaves here, in order, from where it says; a slave that is
+further than the committed log, or whose next bytes are gone, is refused, because only a person can say what shall
+become of its log.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ class CommittedLog(Protocol):
     @property
     def committed_position(self) -> int:
         """Where it ends."""
+
+    @property
+    def durable_position(self) -> int:
+        """Up to where it is on the disk here, too. With what lies behind, a slave would have more than its master after
+        a crash, and then the end of one log and what follows in another."""
 
     def committed_bytes(self, position: int, bytes_max: int) -> Buffer:
         """At least one byte from `position` < committed_position on, of one file. Raises: UnreadableError."""
@@ -61,7 +67,7 @@ _NOTHING = SlaveOutput()
 class SlaveFeed:
     """One connection of a slave. `step` takes what has arrived, or nothing, and the time in ms.
 
-    1. `sent` - `acknowledged` <= window; `sent` <= what is committed.
+    1. `sent` - `acknowledged` <= window; nothing is sent that is not committed and on the disk.
     2. Nothing is sent before the first report, nor before `admit`.
     """
 
@@ -135,7 +141,7 @@ class SlaveFeed:
         if not self._admitted:
             return _NOTHING
         data = list[Buffer]()
-        limit = min(end, self.acknowledged + options.window_bytes)
+        limit = min(log.durable_position, self.acknowledged + options.window_bytes)
         while sent < limit:
             try:
                 part = log.committed_bytes(sent, min(options.chunk_bytes, limit - sent))

@@ -22,6 +22,7 @@ class MemoryLog:
         self.min_position = begin
         self.data = bytearray()
         self.committed_position = begin
+        self.flushed_position = 1 << 62
         self.bounds = [begin]
         self._padding = padding
 
@@ -38,6 +39,10 @@ class MemoryLog:
             self.bounds.append(self.end)
         self.committed_position = self.end
         return self
+
+    @property
+    def durable_position(self) -> int:
+        return min(self.committed_position, self.flushed_position)
 
     @property
     def end(self) -> int:

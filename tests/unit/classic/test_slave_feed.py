@@ -85,6 +85,23 @@ def test_only_committed_bytes_are_given() -> None:
     assert slave.data == log.data
 
 
+def test_what_a_crash_here_would_take_is_not_given_and_who_has_it_is_not_refused() -> None:
+    """As after a promotion without loss: the slave has it from the former leader, whose disk was quicker."""
+    log = MemoryLog().fill(20)
+    log.flushed_position = log.bounds[4]
+    slave, ahead = pair(log), pair(log, data=bytes(log.data))
+    slave.report()
+    assert slave.end == log.bounds[4] < OPTIONS.window_bytes
+    assert ahead.report() == SlaveOutput()
+    log.flushed_position = log.end
+    follow(slave, log)
+    assert slave.data == log.data
+    log.fill(2)
+    log.flushed_position = log.end
+    ahead.take(ahead.feed.step(b"", 1))
+    assert ahead.data == log.data
+
+
 def test_nothing_is_given_before_the_slave_is_admitted_and_has_reported() -> None:
     log = MemoryLog().fill(5)
     slave = pair(log, admitted=False)

@@ -38,6 +38,10 @@ class ComparedLog:
     def committed_position(self) -> int:
         return self._store.committed_position
 
+    @property
+    def durable_position(self) -> int:
+        return min(self._store.committed_position, self._store.flushed_position)
+
     def committed_bytes(self, position: int, bytes_max: int) -> memoryview:
         """See CommittedLog. Blocks for pages that are not cached; the first call, and one that does not go on where the
         last one ended, for a search of a MiB or a few. Raises: UnreadableError."""

@@ -14,7 +14,7 @@ from logherd.classic.frames import TransferReader, encode_report
 from logherd.classic.slave_feed import SlaveFeed, SlaveOptions, UnreadableError
 from logherd.store import MessageStore, StoreDamaged
 from logherd.store.files_os import OsFiles
-from unit.store.helpers import SimClock, SimDisk, append, flush, open_store, small_options
+from unit.store.helpers import SimClock, SimDisk, append, flush, open_store, settle, small_options
 
 SEGMENT = 8192
 LOG = {"segment_bytes": SEGMENT, "batch_bytes_max": 4000, "record_bytes_max": 4000}
@@ -74,8 +74,27 @@ def test_h8_what_is_flushed_and_not_committed_is_not_there_for_a_slave(store: Me
     batch.write_and_flush()
     store.flushed(batch)
     log = ComparedLog(store, lambda _: None)
-    assert log.committed_position == end < store.flushed_position
+    assert log.durable_position == log.committed_position == end < store.flushed_position
     assert len(read_on(log, end - 500, 100)) == 500
+
+
+def test_what_a_crash_of_this_machine_would_take_is_not_there_for_a_slave() -> None:
+    """It compares nothing: once the log here is as long again, both would go on as if they were one."""
+    clock = SimClock()
+    store = open_store(SimDisk(), clock=clock, log={**LOG, "flush": "async", "async_flush_ms": 500})
+    append(store)
+    flush(store)
+    clock.now += 1000
+    settle(store)
+    durable = store.flushed_position
+    append(store, body=b"answered, and in memory alone")
+    flush(store)
+    log = ComparedLog(store, lambda _: None)
+    assert log.durable_position == durable < log.committed_position
+    clock.now += 1000
+    settle(store)
+    assert log.durable_position == log.committed_position == store.committed_position
+    store.close()
 
 
 @pytest.mark.parametrize("size", [1, 100, 5000, 1 << 20])

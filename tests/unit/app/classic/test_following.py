@@ -375,7 +375,7 @@ class Zeros:
     """A log that is larger than what the kernel takes."""
 
     min_position = 0
-    committed_position = 32 << 20
+    committed_position = durable_position = 32 << 20
 
     def committed_bytes(self, position: int, bytes_max: int) -> bytes:
         return bytes(min(bytes_max, self.committed_position - position))
@@ -475,7 +475,7 @@ def test_a_slave_that_hangs_keeps_its_place_no_longer_than_it_may_be_silent(monk
 class Endless(Zeros):
     """There is always more."""
 
-    committed_position = 1 << 40
+    committed_position = durable_position = 1 << 40
 
 
 def test_a_slave_that_acknowledges_what_it_does_not_read_is_given_no_more_meanwhile() -> None:
