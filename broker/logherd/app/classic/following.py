@@ -202,12 +202,18 @@ class Following:
 
     def _tell(self, state: str, reason: str = "") -> None:
         progress = self.progress
-        if (state, reason) == (progress.state, progress.reason):
-            return
+        again = (state, _words(reason)) == (progress.state, _words(progress.reason))
         progress.state, progress.reason = state, reason
+        if again:
+            return
         end = self.log.store.end_position if self.log is not None else None
         say = _log.warning if reason else _log.info
         say("following a master", master=self._master.address, state=state, position=end, reason=reason or None)
+
+
+def _words(reason: str) -> str:
+    """Without its numbers, which are others each time where a master's log grows."""
+    return "".join(filter(lambda each: not each.isdigit(), reason))
 
 
 def _check_extent(log: ForeignLog, extent: Extent) -> None:

@@ -1,15 +1,16 @@
-"""Another process answers at the master's address while a follower asks."""
+"""Another process answers at the master's address."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
+from logherd.app.classic import following
 from logherd.app.classic.side_files import SideFiles
 from logherd.net.session import NetSession
 from logherd.store.files_os import OsFiles
 from logherd.wire.frame import Frame
-from unit.app.classic.test_following import FakeMaster, running_follower, running_master, until
+from unit.app.classic.test_following import FakeMaster, has_all, running_follower, running_master, until
 from unit.app.classic.test_promotion import config
 
 
@@ -44,3 +45,24 @@ def test_h8_metadata_counts_only_of_the_master_whose_log_was_followed_meanwhile(
                 assert pulled.files == config("T")
 
     asyncio.run(run())
+
+
+def test_that_a_master_has_less_is_told_once_however_its_log_grows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status tells the latest numbers."""
+    monkeypatch.setattr(following, "_RETRY_SECONDS", 0.01)
+
+    async def run() -> None:
+        async with running_master() as master:
+            master.grow(30)
+            async with running_follower(tmp_path, master) as follower:
+                await until(lambda: has_all(follower, master))
+        caplog.clear()
+        async with running_master() as other, running_follower(tmp_path, other) as follower:
+            for _ in range(20):
+                other.grow(1)
+                await until(lambda: f"ends at {len(other.log)}, this one" in follower.progress.reason)
+
+    asyncio.run(run())
+    assert caplog.text.count("following a master") == 1
