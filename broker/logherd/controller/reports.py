@@ -11,8 +11,8 @@ __all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `barrier`: that of an epoch finds
-    room, be it in the reserve; `space`: so it does, and the reserve is whole."""
+    """A heartbeat. `healthy`: the store has appended and flushed within its bound; `barrier`: that of an epoch can
+    be appended, be it in the reserve; `space`: so it can, and the reserve is whole."""
 
     group: GroupKey
     broker_id: BrokerId

@@ -104,7 +104,7 @@ class SetAnswered:
 @dataclass(frozen=True, slots=True)
 class Health:
     """How the store is. `space`: its reserve is whole; `room`: some of the reserve is left; `healthy`: it works;
-    `barrier`: that of an epoch finds room, without which nobody leads."""
+    `barrier`: that of an epoch can be appended, without which nobody leads."""
 
     space: bool = True
     room: bool = True

@@ -141,7 +141,7 @@ class Leadership(ABC):
         if not ground.fit:
             return "the store does not work"
         if self._barrier is None:
-            return "its barrier found no room"  # It is appended as soon as the shell hears of the leadership.
+            return "its barrier was not appended"  # It is appended as soon as the shell hears of the leadership.
         self._shipped(ShipperTick())
         if self._summoned_at is None or ground.now - self._summoned_at >= ground.options.retry_ms:
             self._summon()

@@ -170,7 +170,7 @@ class Leader:
         if not self.quorum_recent:
             return Turn(TurnTo.FOLLOWER, "quorum not heard")
         if self._first is None:
-            return self.leave("its first record found no room")  # The owner appends it at once, or not at all.
+            return self.leave("its first record was not appended")  # The owner appends it at once, or not at all.
         self._changing.on_tick()
         ignored = self._handover.on_tick(blocked=self._stays)
         if ignored and ground.options.owner_appends:

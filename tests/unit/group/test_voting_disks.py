@@ -222,7 +222,7 @@ def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
     told = elected[0].heard(Leading, Fenced, Following)
     began = next(number for number, event in enumerate(told) if isinstance(event, Leading))
     epoch = told[began].epoch  # type: ignore[attr-defined]
-    ended = [Fenced(epoch, "its first record found no room"), Following(epoch, None, "")]
+    ended = [Fenced(epoch, "its first record was not appended"), Following(epoch, None, "")]
     assert told[began + 1 : began + 3] == ended
     for node in others(ring, leader):
         node.cramped = False

@@ -488,3 +488,84 @@ def test_a_follower_whose_disk_fails_as_it_reads_a_change_says_so(monkeypatch: p
     monkeypatch.setattr(UnitReader, "read_units", failing)
     with pytest.raises(OSError, match=os.strerror(EIO)):
         group.ship()
+
+
+@pytest.mark.parametrize("errno", [EMFILE, ENFILE, ENOMEM])
+def test_a_replica_without_a_descriptor_does_not_lead_and_does_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, errno: int
+) -> None:
+    group = Followed()
+    group.leader.topics.put(TopicConfig("new", 1, 1))
+    end_pass(group.store, group.leader)
+    ship(group.store, group.copy, committed=False)
+    follower, end = group.follower, group.copy.end_position
+
+    def lacking(*_: object) -> bytes:
+        raise OSError(errno, os.strerror(errno))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitReader, "read_units", lacking)
+        with pytest.raises(MetadataRefusedError, match=f"cannot be read now: .*{os.strerror(errno)}"):
+            follower.promote(2)
+        assert (follower.leading, follower.is_late, group.copy.end_position) == (False, True, end)
+        assert follower.pinned_position == 0, "what is to be read stays"
+        follower.advance(group.copy.committed_position)
+        assert follower.is_late, "it could still not lead"
+    follower.advance(group.copy.committed_position)
+    assert not follower.is_late
+    assert follower.topics.get("new") is None, "it is not committed"
+    follower.promote(2)
+    assert (follower.leading, follower.epoch) == (True, 2)
+    assert follower.topics.get("new") is not None
+
+
+def test_a_replica_without_a_descriptor_as_it_ends_to_lead_forgets_what_was_cut_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the log holds by then, another leader's records perhaps, and as many of them."""
+    group = Followed()
+    leader, at = group.leader, group.store.end_position
+    leader.topics.put(TopicConfig("never", 1, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitReader, "read_units", none_left)
+        leader.demote()
+        assert (leader.leading, leader.is_late, leader.pinned_position) == (False, True, 0)
+        group.store.truncate(at)
+        leader.cut(at)
+        with pytest.raises(MetadataRefusedError):
+            leader.promote(2)
+    group.follower.promote(2)
+    group.follower.topics.put(TopicConfig("later", 1, 1))
+    end_pass(group.copy, group.follower)
+    ship(group.copy, group.store)
+    leader.advance(group.store.committed_position)
+    assert not leader.is_late
+    assert sorted(topic.name for topic in leader.topics) == ["busy", "gone", "later"]
+    assert leader.epoch == 2
+    leader.promote(3)
+    assert leader.leading
+
+
+def test_who_leads_again_after_it_had_no_descriptor_begins_with_what_the_log_holds_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Followed()
+    leader, at = group.leader, group.store.end_position
+    leader.topics.put(TopicConfig("never", 1, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitReader, "read_units", none_left)
+        leader.demote()
+    group.store.truncate(at)
+    leader.promote(2)
+    assert sorted(topic.name for topic in leader.topics) == ["busy", "gone"]
+
+
+def test_a_replica_whose_disk_fails_as_it_is_to_lead_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Followed()
+
+    def failing(*_: object) -> bytes:
+        raise OSError(EIO, os.strerror(EIO))
+
+    monkeypatch.setattr(UnitReader, "read_units", failing)
+    with pytest.raises(OSError, match=os.strerror(EIO)):
+        group.follower.promote(2)

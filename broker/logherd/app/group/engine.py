@@ -306,6 +306,11 @@ class GroupEngine:
         """See Duties."""
         return self.metadata.unfinished
 
+    @property
+    def may_lead(self) -> bool:
+        """See Duties."""
+        return not self.metadata.is_late
+
     def answer(self, position: int) -> None:
         """See Duties."""
         self._owner.on_answer(position)
@@ -368,17 +373,17 @@ class GroupEngine:
     # ---- inside ---------------------------------------------------------------------------------------------------
 
     def _lead(self, epoch: Epoch) -> bool:
-        """Append the barrier, and the defaults of a new group behind it. What finds no room is left out: the machine
-        gives a leadership without a barrier up."""
+        """Append the barrier, and the defaults of a new group behind it. What finds no room is left out, and so is all
+        where metadata cannot be read now: the machine gives a leadership without a barrier up."""
         self.replica.log.begin_epoch(epoch)
         try:
             self.metadata.promote(epoch, incarnation=self._kept.file.store_id)
             ensure_defaults(self.metadata, defaults_options(self._options))
         except MetadataRefusedError as error:
-            if not isinstance(error.__cause__, StoreFull):
+            if not isinstance(error.__cause__, StoreFull | OSError):
                 raise
             self.replica.log.give_epoch_up()
-            _log.warning("what a leader appends first found no room", epoch=epoch, reason=str(error))
+            _log.warning("what a leader appends first was not appended", epoch=epoch, reason=str(error))
         return True
 
     async def _account(self) -> None:

@@ -45,6 +45,10 @@ class Duties(Protocol):
     def unfinished(self) -> bool:
         """Whether `before_batch` has more to append, in passes to come."""
 
+    @property
+    def may_lead(self) -> bool:
+        """Whether what a leader appends first would not fail for want of a descriptor or memory, as it just did."""
+
     def take(self, event: Event) -> bool:
         """Something has changed. True: the log was appended to."""
 
@@ -254,7 +258,7 @@ class Replica:
         store = self.log.store
         health = Health(
             space=store.accepts_messages, room=store.has_room, healthy=self.disk.failure is None,
-            barrier=store.has_room_to_lead,
+            barrier=store.has_room_to_lead and self._duties.may_lead,
         )  # fmt: skip
         if health != self._health:
             self._health = health

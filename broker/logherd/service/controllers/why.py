@@ -154,7 +154,8 @@ def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
     if wrong is Refusal.NOT_ALIVE and replica is not None and replica.exited:
         return f"broker {broker_id} has exited"
     if wrong is Refusal.NOT_FIT and seen is not None:
-        return f"broker {broker_id}: {'its disk is full' if seen.report.healthy else 'its store is broken'}"
+        full = "its disk is full, or it has no descriptor left"
+        return f"broker {broker_id}: {full if seen.report.healthy else 'its store is broken'}"
     return f"broker {broker_id}: {wrong.value}"
 
 

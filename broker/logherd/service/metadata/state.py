@@ -16,6 +16,7 @@ Invariants:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import ensure
@@ -31,6 +32,19 @@ from logherd.store import NOT_NOW
 __all__ = ["Metadata", "MetadataOptions"]
 
 
+@dataclass(slots=True)
+class _Owed:
+    """What could not be done yet, for want of a descriptor or memory, until `late` is False again.
+
+    `anew`: memory holds what is not committed, and is to be made anew. `unforgotten`: where topics were deleted whose
+    queues are still to be emptied.
+    """
+
+    late: bool = False
+    anew: bool = False
+    unforgotten: dict[str, int] = field(default_factory=dict)
+
+
 class Metadata:
     """Topics, groups and offsets; see the module's text for what holds. One owner thread; nothing here blocks.
 
@@ -43,8 +57,7 @@ class Metadata:
         self._contents = Contents(self._journal, clock)
         self._snapshots = Snapshots(self._journal, options)
         self._whole = False
-        self._late = False
-        self._unforgotten: dict[str, int] = {}
+        self._owed = _Owed()
         self.offsets = self._contents.offsets
         self.topics = self._contents.topics
         self.groups = self._contents.groups
@@ -135,9 +148,9 @@ class Metadata:
 
     @property
     def is_late(self) -> bool:
-        """Whether something committed could not be read yet, for want of a descriptor or memory: `advance` again. What
-        depends on topics being as they are committed waits for it, and so does retention."""
-        return self._late
+        """Whether something could not be read, for want of a descriptor or memory: `advance` again. What depends on
+        topics being as they are committed waits for it, and so do a further leadership and retention."""
+        return self._owed.late
 
     @property
     def is_new(self) -> bool:
@@ -157,20 +170,16 @@ class Metadata:
         if journal.leading:
             return
         log = journal.log
-        if log.committed_end(CHANGES) > journal.next_offset or self._snapshots.is_behind or self._late:
-            try:
-                self._catch_up(min(position, log.committed_position))
-            except OSError as error:
-                if error.errno not in NOT_NOW:
-                    raise
-                self._late = True
+        if log.committed_end(CHANGES) > journal.next_offset or self._snapshots.is_behind or self._owed.late:
+            self._now_or_later(lambda: self._catch_up(min(position, log.committed_position)))
 
     def promote(self, epoch: int, *, incarnation: str = "") -> int:
         """Lead from now on: apply the whole log, committed or not, and append the barrier of `epoch`.
 
         The result is the end of what was appended; nothing may be answered before the log is committed up to there.
-        Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record.
-            This replica goes on following then. InvariantError for an epoch that is not a later one.
+        Raises: MetadataDamagedError if the log holds no complete state; MetadataRefusedError if it takes no record, or
+            cannot be read for want of a descriptor or memory (`is_late` then). This replica goes on following then.
+            InvariantError for an epoch that is not a later one.
         """
         log = self._journal.log
         ensure(not self._journal.leading, "who leads is not promoted", epoch)
@@ -182,23 +191,31 @@ class Metadata:
         except (MetadataDamagedError, MetadataRefusedError):
             self.demote()
             raise
+        except OSError as error:
+            self.demote()
+            if error.errno not in NOT_NOW:
+                raise
+            self._owed.late = True
+            raise MetadataRefusedError(f"topics, groups and offsets cannot be read now: {error}") from error
 
     def demote(self) -> None:
         """Follow from now on: forget what is not committed. Does nothing to who follows already.
 
+        Where the system has no descriptor or memory for that at the moment it is left for `advance`, see `is_late`.
         Raises: MetadataDamagedError.
         """
-        journal = self._journal
+        journal, owed = self._journal, self._owed
         journal.leading = False
-        if journal.next_offset > journal.log.committed_end(CHANGES) or self.offsets.is_pending:
-            self._start_over(journal.log.committed_position)
+        owed.anew |= journal.next_offset > journal.log.committed_end(CHANGES) or self.offsets.is_pending
+        if owed.anew:
+            self._now_or_later(lambda: self._start_over(journal.log.committed_position))
         else:
             self._snapshots.forget_uncommitted()
 
     def cut(self, at: int) -> None:
         """The log was cut here, above all that is committed."""
         self.demote()
-        ensure(self.position <= at, "what is committed is never cut", at, self.position)
+        ensure(self._owed.anew or self.position <= at, "what is committed is never cut", at, self.position)
 
     def _begin_epoch(self, epoch: int, incarnation: str) -> int:
         journal = self._journal
@@ -214,7 +231,7 @@ class Metadata:
     @property
     def pinned_position(self) -> int:
         """Retention may delete only below this position (H2): nothing while there are records still to be read."""
-        return 0 if self._late else self._snapshots.pinned_position
+        return 0 if self._owed.late else self._snapshots.pinned_position
 
     def request_snapshot(self) -> None:
         """Retention wants to cut and is pinned: write one soon, unless the log has hardly grown since the last, or
@@ -246,6 +263,14 @@ class Metadata:
 
     # ---- taking what is in the log
 
+    def _now_or_later(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:
+            if error.errno not in NOT_NOW:
+                raise
+            self._owed.late = True
+
     def _rebuild(self, below: int) -> None:
         journal = self._journal
         contents = Contents(journal, self._clock)
@@ -263,18 +288,23 @@ class Metadata:
 
     def _start_over(self, below: int) -> None:
         self._rebuild(below)
-        self._unforgotten = dict(self.topics.deleted)
+        self._owed.anew, self._owed.unforgotten = False, dict(self.topics.deleted)
         self._forget_deleted()
 
     def _catch_up(self, below: int) -> None:
         """Apply all further records that end at or below a position."""
+        log, owed = self._journal.log, self._owed
+        if owed.late:
+            log.bounds(CHANGES)  # as `promote` must: else who could not lead would be elected again at once
+        if owed.anew:
+            self._start_over(min(below, log.committed_position))
         self._snapshots.see(below)
         if self._whole:
             self._take_changes(below)
             self._forget_deleted()
         elif self._snapshots.newest is not None:
             self._start_over(below)
-        self._late = False
+        owed.late = False
 
     def _take_changes(self, below: int) -> None:
         journal = self._journal
@@ -292,16 +322,17 @@ class Metadata:
                 if isinstance(change, TopicPut | TopicDeleted):
                     changed[change.name] = entry.end
                 if isinstance(change, TopicDeleted):
-                    self._unforgotten[change.name] = entry.end
+                    self._owed.unforgotten[change.name] = entry.end
         finally:  # those before one that cannot be read now are taken
             self.offsets.position = journal.position
             for name, position in changed.items():
                 self.topics.tell(name, position)
 
     def _forget_deleted(self) -> None:
-        if self._unforgotten:
-            self._journal.log.forget_topics(self._unforgotten)
-            self._unforgotten = {}
+        owed = self._owed
+        if owed.unforgotten:
+            self._journal.log.forget_topics(owed.unforgotten)
+            owed.unforgotten = {}
 
     def _ensure_complete(self) -> None:
         first, end = self._journal.log.bounds(CHANGES)

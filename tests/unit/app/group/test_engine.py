@@ -28,7 +28,7 @@ from logherd.app.group.replica_file import ReplicaFile, ReplicaFileError
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.reports import Granted, RoleView
 from logherd.controller.values import BrokerId, GroupKey, Registration
-from logherd.group.inputs import Heard, Registered
+from logherd.group.inputs import Health, Heard, Input, Registered
 from logherd.group.output import Leading, Serving
 from logherd.group.table import next_epoch
 from logherd.model.names import Epoch, Position
@@ -108,6 +108,33 @@ async def test_a_leadership_whose_barrier_finds_no_room_does_not_end_the_process
         assert engine.store.has_room_to_lead
         append(engine.store, reserve=True)
         assert engine.replica.log.epochs.last_epoch == 1, "what follows is of no epoch that never began"
+        engine.take(Leading(Epoch(3), Position(end)))
+        assert engine.replica.log.epochs.last_epoch == 3
+        assert engine.metadata.leading
+
+
+async def test_a_leadership_without_a_descriptor_does_not_end_the_process_and_is_not_given_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    with opened(tmp_path) as engine:
+        engine.take(Leading(Epoch(1), Position(0)))
+        flush(engine.store)
+        engine.metadata.demote()
+        heard = list[Input]()
+        monkeypatch.setattr(engine.replica, "step", heard.append)
+        end = engine.store.end_position
+        with monkeypatch.context() as patch:
+            patch.setattr(StoreLog, "bounds", none_left)
+            engine.take(Leading(Epoch(2), Position(end)))
+            assert engine.store.end_position == end
+            assert not engine.metadata.leading
+            engine.tick()
+            engine.replica._look_at_disk()
+            assert heard[-1] == Health(barrier=False)
+        engine.tick()
+        engine.replica._look_at_disk()
+        assert heard[-1] == Health()
         engine.take(Leading(Epoch(3), Position(end)))
         assert engine.replica.log.epochs.last_epoch == 3
         assert engine.metadata.leading

@@ -64,6 +64,7 @@ class World:
         await asyncio.sleep(0)
 
     unfinished = False
+    may_lead = True
     holds = False
 
     def hold(self) -> bool:

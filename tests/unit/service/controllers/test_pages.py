@@ -303,7 +303,7 @@ def test_why_nobody_can_be_elected(desk: Desk, http: HttpCaller) -> None:
     sentence = why(http)
     assert sentence == (
         "Nobody can be elected without loss: broker 1 let its lease run out, and may begin again when it has resigned "
-        "or restarted; broker 2: its disk is full; broker 3 has exited."
+        "or restarted; broker 2: its disk is full, or it has no descriptor left; broker 3 has exited."
     )
 
 

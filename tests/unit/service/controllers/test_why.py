@@ -62,5 +62,5 @@ def test_of_the_doubted_it_is_said_what_keeps_each_of_them_from_leading() -> Non
     desk.beat(2, end=point(1, 5), space=False, barrier=False)
     assert desk.decide() == []
     told = said(desk)
-    assert told.endswith("broker 2: its disk is full; broker 3 has exited.")
+    assert told.endswith("broker 2: its disk is full, or it has no descriptor left; broker 3 has exited.")
     assert "broker 1:" not in told
