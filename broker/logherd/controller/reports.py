@@ -12,7 +12,7 @@ __all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
 
 class Report(Struct, frozen=True, kw_only=True):
     """A heartbeat. `healthy`: the store has appended and flushed within its bound; `barrier`: that of an epoch can
-    be appended, be it in the reserve; `space`: so it can, and the reserve is whole."""
+    be appended, be it in the reserve; `space`: so it can, and messages find room above the reserve."""
 
     group: GroupKey
     broker_id: BrokerId

@@ -103,13 +103,21 @@ class SetAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the store is. `space`: its reserve is whole; `room`: some of the reserve is left; `healthy`: it works;
-    `barrier`: that of an epoch can be appended, without which nobody leads."""
+    """How the store is. `space`: its reserve is whole; `messages`: clients' find room, also where that takes a further
+    segment, so that the reserve may be whole and this not: a leader's store refuses some then, and somebody else should
+    lead; `room`: some of the reserve is left; `healthy`: it works; `barrier`: that of an epoch can be appended, without
+    which nobody leads."""
 
     space: bool = True
     room: bool = True
     healthy: bool = True
     barrier: bool = True
+    messages: bool = True
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether a leader with this store refuses no message for want of space: what is told and chosen by (H4)."""
+        return self.space and self.messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,6 @@ class Liaison:
         return Report(
             group=seat.group, broker_id=seat.broker_id, registration=ground.me.registration, address=seat.address,
             end=ground.known_point(ground.durable.position), committed=ground.known_point(ground.shown),
-            healthy=ground.fit, space=health.space and health.barrier, barrier=health.barrier,
+            healthy=ground.fit, space=health.takes_messages and health.barrier, barrier=health.barrier,
             priority=seat.priority, resigned=ground.holder.resigned, number=self._number,
         )  # fmt: skip

@@ -223,7 +223,7 @@ class VotingCore:
                 return (_of_others(event),)
             case Health():
                 self._wishes.health = event
-                full = raft_inputs.DiskFull(not event.room, short=not event.space)
+                full = raft_inputs.DiskFull(not event.room, short=not event.takes_messages)
                 return (full, raft_inputs.StoreBroken(not event.healthy))
             case HandOver():
                 return self._hand_over(event)

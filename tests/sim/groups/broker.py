@@ -200,10 +200,12 @@ class GroupBroker(Broker):
             self.world.note_told(self, self.volume.store.count_at(self._replies.popleft()))
 
     def _tick(self) -> None:
-        health = Health(space=not self.full, room=not (self.full and self.room_lost), healthy=not self.sick)
+        lost = self.full and self.room_lost
+        whole = not lost and self.id % 2 == 1  # the reserve, which a further segment would take of
+        health = Health(space=not self.full or whole, messages=not self.full, room=not lost, healthy=not self.sick)
         if health != self._health:
             self._health = health
-            self.feed(Health(health.space, health.room, health.healthy))
+            self.feed(health)
         if self.draw.random() < 0.005:
             self._link()
         self.feed(Tick())

@@ -68,7 +68,10 @@ def test_reports_are_numbered_in_the_order_in_which_they_are_made() -> None:
 
 def test_the_controllers_hear_that_there_is_no_space() -> None:
     _, _, follower, _ = attended()
-    told = {Health(space=False): (False, True), Health(barrier=False): (False, False), Health(): (True, True)}
+    told = {
+        Health(space=False): (False, True), Health(messages=False): (False, True),
+        Health(barrier=False): (False, False), Health(): (True, True),
+    }  # fmt: skip
     for health, said in told.items():
         follower.feed(health)
         report = follower.asks[-1]

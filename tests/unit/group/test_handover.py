@@ -247,6 +247,17 @@ def test_h4_a_leader_whose_disk_stays_full_hands_over_to_who_has_everything_and_
     assert stage.desk.group.sync.members == (1, 2, 3)
 
 
+def test_h4_a_leader_whose_log_fills_its_disk_hands_over_and_takes_until_then_what_finds_room() -> None:
+    """The reserve is whole, and would not be with a further segment. What its store takes is the store's matter."""
+    stage, leader, others = settled()
+    leader.feed(Health(messages=False))
+    assert leader.core.closed(stage.now) is None
+    while not leader.heard(Fenced):
+        stage.run(10)
+        assert stage.now < 30_000
+    assert stage.run_until_served(500) in others
+
+
 @pytest.mark.parametrize("more", [1, 2])
 def test_h4_a_leader_whose_disk_is_full_leads_on_while_too_few_have_space(more: int) -> None:
     stage, leader, others = settled()

@@ -78,6 +78,17 @@ def test_a_leader_with_a_full_disk_hands_over_to_who_has_space() -> None:
     assert ring.leader.core.closed(ring.now) is None
 
 
+def test_a_leader_whose_log_fills_its_disk_hands_over_and_takes_until_then_what_finds_room() -> None:
+    """The reserve is whole, and would not be with a further segment. What its store takes is the store's matter."""
+    ring = VotingRing()
+    leader = ring.until_served()
+    ring.run(500)
+    leader.feed(Health(messages=False))
+    assert leader.core.closed(ring.now) is None
+    ring.run(3_000)
+    assert ring.leader not in (None, leader)
+
+
 def test_members_whose_space_comes_and_goes_do_not_pass_leadership_around_for_ever() -> None:
     """Each time that somebody leads, its disk is full for 4 s, and the other ones' have space."""
     ring = VotingRing()

@@ -258,7 +258,7 @@ class Replica:
         store = self.log.store
         health = Health(
             space=store.accepts_messages, room=store.has_room, healthy=self.disk.failure is None,
-            barrier=store.has_room_to_lead and self._duties.may_lead,
+            barrier=store.has_room_to_lead and self._duties.may_lead, messages=store.disk.accepts_messages,
         )  # fmt: skip
         if health != self._health:
             self._health = health

@@ -68,7 +68,8 @@ def _led(group: Group, office: Office, now: int) -> str:
 
 def _full(group: Group, master: Replica, office: Office, now: int) -> str:
     found = office.better(group, now)
-    refused = f"Messages are refused: the disk of broker {master.broker_id}, which leads, is at its reserve"
+    leader = f"the disk of broker {master.broker_id}, which leads"
+    refused = f"Messages are refused: {leader}, is at its reserve, or would be by a further segment"
     if found is None:
         return f"{refused}, and fewer others than {group.rules.min_in_sync} are in sync and have space."
     return f"{refused}; broker {found.replica.broker_id} leads once that has been so for {found.patience_ms} ms."

@@ -160,6 +160,31 @@ async def test_h4_a_leadership_begins_at_the_reserve_and_takes_all_but_messages(
         assert engine.store.end_position > before
 
 
+async def test_h4_a_leader_whose_log_fills_the_disk_says_so_though_the_reserve_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message is refused, for it would take a further segment; so another one should lead."""
+    (tmp_path / "data").mkdir()
+    reserve, heard = 1 << 20, list[Input]()
+    free = reserve + 1000
+    monkeypatch.setattr(OsFiles, "free_bytes", lambda *_: free)
+    with opened(tmp_path) as engine:
+        engine.store.keep_free(reserve)
+        engine.take(Leading(Epoch(1), Position(0)))
+        monkeypatch.setattr(engine.replica, "step", heard.append)
+        while engine.store.disk.accepts_messages:
+            append(engine.store, body=b"x" * 1_800)
+        with pytest.raises(StoreFull, match="the log needs a further segment"):
+            append(engine.store, body=b"x" * 196_000)
+        assert engine.store.accepts_messages
+        engine.replica._look_at_disk()
+        assert heard == [Health(messages=False)]
+        free = 1 << 30
+        engine.store.background_work()
+        engine.replica._look_at_disk()
+        assert heard[1:] == [Health()]
+
+
 async def test_a_replica_whose_segments_are_to_have_another_length_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Also if all replicas are given the same other one: who has the next file already rolls where others do not."""
     filled(tmp_path)

@@ -139,7 +139,9 @@ async def test_a_follower_on_a_full_disk_looks_at_it_before_each_message() -> No
     world, heard = World(leads=False), list[Input]()
     world.machine.step = lambda event, now: (heard.append(event), world.step(event, now))[1]
     world.tight = True
-    world.store = SimpleNamespace(accepts_messages=False, has_room=True, has_room_to_lead=True)
+    world.store = SimpleNamespace(
+        accepts_messages=False, has_room=True, has_room_to_lead=True, disk=SimpleNamespace(accepts_messages=True)
+    )
     world.replica.receive([])
     assert heard == []
     world.replica.disk.submit = lambda *, here: None  # type: ignore[method-assign]
