@@ -1,6 +1,6 @@
 """Bringing the derived files up to the log when a store is opened: from the checkpoint on, or all of them anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
@@ -83,11 +83,11 @@ def _continue(
     file.flush()  # what a killed process wrote last is believed below
     entries = {(entry.topic, entry.queue_id): entry for entry in read_queue_list(file)}
     live = [entry for entry in entries.values() if entry.live]
-    gone = frozenset(key for key, entry in entries.items() if not entry.live)
+    gone = {key: entry.at for key, entry in entries.items() if not entry.live}
     emptied = frozenset(key for key, entry in entries.items() if not entry.units)
     _check_queue_files(files, root, live, queue_file_units, suspect=not checkpoint.closed)
     start = max(min(checkpoint.queues_dispatched, checkpoint.index_dispatched), segments[0].start)
-    queue_list = QueueList(files, root, file)
+    queue_list = QueueList(files, root, file, gone=gone)
     _remove_gone(files, root, gone)
     if gone and start == end:
         with suppress(StoreFull):  # the list as it is will do
@@ -154,13 +154,13 @@ def _check_earlier_files(files: Files, directory: str, entry: QueueEntry, units_
         raise _NotWhole(f"{directory} begins with unit {starts[0]}, should with {entry.first}")
 
 
-def _remove_gone(files: Files, root: str, gone: frozenset[tuple[str, int]]) -> None:
+def _remove_gone(files: Files, root: str, gone: Collection[tuple[str, int]]) -> None:
     """Finish deletions that a crash interrupted."""
     for topic, queue_id in sorted(gone):
         files.remove_directory(queue_directory(root, topic, queue_id))
 
 
-def _check_no_other_queues(files: Files, root: str, derived: Derived, gone: frozenset[tuple[str, int]]) -> None:
+def _check_no_other_queues(files: Files, root: str, derived: Derived, gone: Collection[tuple[str, int]]) -> None:
     for topic in files.list(queues_directory(root)):
         for name in files.list(f"{queues_directory(root)}/{topic}"):
             known = name.isdigit() and (derived.table.find(topic, int(name)) or (topic, int(name)) in gone)

@@ -21,7 +21,7 @@ from logherd.store.index_set import IndexSet
 from logherd.store.key_index import PENDING, find_waiting, hash_key, waiting_below
 from logherd.store.options import StoreOptions
 from logherd.store.queue_files import UnitReader, UnitWriter
-from logherd.store.queue_list import QueueEntry, QueueList
+from logherd.store.queue_list import LISTED_DELETED, QueueEntry, QueueList
 from logherd.store.queues import QueueTable
 from logherd.store.writer import LogWriter, WriteBatch, patiently, with_descriptor
 
@@ -180,14 +180,22 @@ class Derived:
     def _list(self, changed: list[tuple[QueueLog, int]]) -> Task:
         """Make new lengths durable, after the units themselves; only then may the tails be trimmed."""
         for count, (queue, end) in enumerate(changed, 1):
-            entry = QueueEntry(queue.topic, queue.queue_id, end, queue.first_offset, at=queue.entry_at)
-            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
+            yield from patiently(self._writer, partial(self._put, queue, end))
             if count % _LISTED_QUEUES == 0:
                 yield None
         if changed:
             self.queue_list.flush()
         for queue, end in changed:
             queue.written = end
+
+    def _put(self, queue: QueueLog, end: int | None) -> None:
+        """Write a queue's line, None: that it was deleted. That is said once, and nothing after it: another queue of
+        the name may have the line then."""
+        if queue.entry_at != LISTED_DELETED:
+            live = end is not None
+            first = queue.first_offset if live else 0
+            entry = QueueEntry(queue.topic, queue.queue_id, end or 0, first, live=live, at=queue.entry_at)
+            queue.entry_at = self.queue_list.put(entry)
 
     def _cut(self, queue: QueueLog, end: int) -> Task:
         """The queue began anew below what its files hold: first the list says so, then they are shortened."""
@@ -245,8 +253,7 @@ class Derived:
         if self._writer.checkpoint.committed is not None:
             self._writer.checkpoint.sync()  # that the deletion is committed must outlast the machine first
         for queue in removed:
-            entry = QueueEntry(queue.topic, queue.queue_id, 0, live=False, at=queue.entry_at)
-            queue.entry_at = yield from patiently(self._writer, partial(self.queue_list.put, entry))
+            yield from patiently(self._writer, partial(self._put, queue, None))
         self.queue_list.flush()
         yield None
 

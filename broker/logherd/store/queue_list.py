@@ -5,12 +5,13 @@ Text, one line a queue, rewritten in place; the file `queues` in the store's dir
     logherd queues 1
     <crc32 of the rest, 8 hex digits> <+ or -> <units, 20 digits> <first unit, 20 digits> <queue id> <topic>
 
-`-` marks a queue that was deleted. No line of 512 bytes or less crosses a 512-byte sector (empty lines fill up), so a
+`-` marks a queue that was deleted; the next one of its name takes that line, so that a topic which is made again and
+again has one for each queue. No line of 512 bytes or less crosses a 512-byte sector (empty lines fill up), so a
 torn write leaves the old line or the new one. The last line of a queue counts. A line that is neither whole nor zeros
 means that the file is damaged; then it is derived from the log again, as are the queues.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from logherd.kit.checksum import crc32
@@ -19,11 +20,17 @@ from logherd.store.readable import is_unreadable
 from logherd.store.whole_file import replace_file
 
 __all__ = [
-    "QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line", "read_queue_list",
+    "LISTED_DELETED", "QueueEntry", "QueueList", "QueueListDamaged", "decode_queue_list", "encode_queue_line",
+    "read_queue_list",
 ]  # fmt: skip
 
 HEADER = b"logherd queues 1\n"
 _SECTOR = 512
+_GONE_MAX = 16_384
+"""So many deleted queues give their lines to the next ones of their names, the latest: some MB to remember them."""
+
+LISTED_DELETED = -2
+"""In place of its byte: the queue's line says that it was deleted, and may be another one's by now."""
 
 
 class QueueListDamaged(Exception):
@@ -83,12 +90,20 @@ def _decode_line(line: bytes, at: int) -> QueueEntry:
 
 
 class QueueList:
-    """The open file. Writer thread."""
+    """The open file. Writer thread.
 
-    __slots__ = ("_end", "_file", "_files", "_root")
+    `gone` are the newest lines of queues that were deleted: (topic, queue id) and the byte. Only the newest line of a
+    name is ever written again, and with a line of the same length, so that whenever the power goes the list says what
+    it would if the new line stood at its end.
+    """
 
-    def __init__(self, files: Files, root: str, file: File) -> None:
+    __slots__ = ("_end", "_file", "_files", "_gone", "_root")
+
+    def __init__(
+        self, files: Files, root: str, file: File, *, gone: Mapping[tuple[str, int], int] | None = None
+    ) -> None:
         self._files = files
+        self._gone = dict(gone or {})
         self._root = root
         self._file = file
         self._end = file.size()
@@ -110,16 +125,24 @@ class QueueList:
         return cls(files, root, files.open(f"{root}/queues")), placed
 
     def put(self, entry: QueueEntry) -> int:
-        """Write the entry's line, at its place or a new one, which is returned. Durable after `flush`."""
+        """Write the entry's line, at its place, that of a deleted queue of its name, or a new one; the place is
+        returned, LISTED_DELETED for a queue that is not live. Durable after `flush`. May be repeated if it fails."""
         line = encode_queue_line(entry)
-        at, fill = entry.at, 0
+        key = entry.topic, entry.queue_id
+        at, fill = entry.at if entry.at >= 0 else self._gone.get(key, -1), 0
         if at < 0:
             fill = _fill(self._end, len(line))
             at = self._end + fill
             line = b"\n" * fill + line
         self._file.write(at - fill, (line,))
         self._end = max(self._end, at - fill + len(line))
-        return at
+        self._gone.pop(key, None)
+        if entry.live:
+            return at
+        self._gone[key] = at
+        if len(self._gone) > _GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+        return LISTED_DELETED
 
     def flush(self) -> None:
         self._file.flush()

@@ -154,7 +154,7 @@ entries = st.lists(
         QueueEntry, st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=60),
         st.integers(0, 1 << 20), st.integers(0, 1 << 60), st.integers(0, 1 << 60), live=st.booleans(),
     ),
-    max_size=30,
+    max_size=30, unique_by=lambda entry: (entry.topic, entry.queue_id),
 )  # fmt: skip
 
 
