@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ import uvloop
 from logherd.app.guarded.lent import Lent, inherit
 from logherd.kit.errors import LogHerdError
 from logherd.settings.options import LogOptions
+from logherd.store.files import NO_SPACE
 from logherd.telemetry.log import Log, configure
 
 __all__ = ["Server", "ServerFailed", "run_server"]
@@ -170,7 +172,30 @@ def _unhandled(server: Server, context: dict[str, object]) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Whoever waits for the file must never read half of it."""
+    """Whoever waits for the file must never read half of it. Raises: OSError, ValueError."""
     part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)
+    try:
+        part.write_text(text)
+    except OSError as error:
+        with suppress(OSError):  # a full disk lets it be made
+            part.unlink()
+        if error.errno not in NO_SPACE:
+            raise
+        _write_over(path, text, error)
+    else:
+        part.replace(path)
+
+
+def _write_over(path: Path, text: str, error: OSError) -> None:
+    """On a full disk: into the block of what the life before wrote, with one write; spaces behind take what was longer.
+
+    Raises: OSError, `error` if there is no such file.
+    """
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise error from None
+    try:
+        os.pwrite(file, text.encode().ljust(os.fstat(file).st_size), 0)
+    finally:
+        os.close(file)

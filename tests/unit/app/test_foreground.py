@@ -1,7 +1,9 @@
 """How a process ends: by a signal, by a failure, and by a failure that another process deals with."""
 
 import asyncio
+import errno
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from logherd.app.foreground import EXIT_STARTS_AGAIN, ServerFailed, _main
+from logherd.app.foreground import EXIT_STARTS_AGAIN, ServerFailed, _main, _tell
 from logherd.app.guarded.lent import Lent
 
 EXEC = -1
@@ -74,6 +76,39 @@ def test_who_was_told_to_stop_does_not_become_the_next_process(at_once: bool) ->
 
 def test_who_fails_by_itself_becomes_the_process_that_deals_with_it() -> None:
     assert code_of(Failing(at_once=True), signalled=False) == EXEC
+
+
+@pytest.fixture
+def lent() -> Lent:
+    return Lent()
+
+
+def without_space(path: Path, text: str) -> int:
+    """As of a full disk: the file is made, and nothing comes into it."""
+    path.touch()
+    raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {len(text)}")
+
+
+def test_a_process_that_serves_again_on_a_full_disk_says_so_where_its_life_before_did(
+    tmp_path: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that is there has its block; it may be longer."""
+    ready = tmp_path / "ready"
+    assert _tell("broker", {"address": "a:1", "admin": "a:12345"}, lent, ready)
+    monkeypatch.setattr(Path, "write_text", without_space)
+    for address in ("a:2", "a:23456"):
+        assert _tell("broker", {"address": address}, lent, ready)
+        assert json.loads(ready.read_bytes()) == {"address": address, "pid": os.getpid()}
+    assert [path.name for path in tmp_path.iterdir()] == ["ready"]
+
+
+def test_a_process_that_serves_on_a_full_disk_for_the_first_time_cannot_say_so(
+    tmp_path: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "write_text", without_space)
+    assert not _tell("broker", {"address": "a:1"}, lent, tmp_path / "ready")
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 _TOUCHES_WHAT_IS_GONE = """
