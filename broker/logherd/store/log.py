@@ -455,5 +455,7 @@ class CommitLog:
         return self._options.kept_bytes(self.active.size)
 
     def _said_full(self, needed: int) -> str:
-        free = self._writer.free_bytes / _MIB
-        return f"the disk of {self._directory} has {free:.1f} MiB free, and messages need {needed / _MIB:.1f} MiB"
+        free = f"{self._writer.free_bytes / _MIB:.1f} MiB free"
+        if not self._writer.free_bytes:  # also where a file could not be made, whatever the system says to be free
+            free += ", or no inode or descriptor for a further file"
+        return f"the disk of {self._directory} has {free}, and messages need {needed / _MIB:.1f} MiB"

@@ -70,8 +70,9 @@ def test_a_segment_for_which_there_is_no_descriptor_is_made_later(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", none_left)
-        with pytest.raises(StoreFull):
+        with pytest.raises(StoreFull, match="MiB free, or no inode or descriptor for a further file, and messages"):
             fill(store)
+        assert "or no inode or descriptor" in store.disk.refusal
         assert store._log.upcoming is None
     assert len(list((tmp_path / "commitlog").iterdir())) == 1
     store.background_work()
