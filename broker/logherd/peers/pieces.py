@@ -9,12 +9,15 @@ A release without this ends the connection at the first ask: it cannot help.
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import TypeVar
 
 import msgspec
 
+from logherd.aiokit.listening import begin_to_listen
+from logherd.aiokit.streams import served
 from logherd.peers.errors import CodecError, FrameError, PeerError
 from logherd.peers.frames import FrameReader, Kind, make_frame
 from logherd.peers.hello import HELLO_BYTES_MAX
@@ -22,11 +25,12 @@ from logherd.store.files import Buffer
 from logherd.store.pieces import PieceAsk, PieceState
 
 __all__ = [
-    "Asked", "Give", "Given", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece", "serve_pieces",
+    "Asked", "Give", "Given", "PieceServer", "PieceSource", "decode_ask", "decode_piece", "encode_ask", "encode_piece",
 ]  # fmt: skip
 
 _HEAD = Struct(">BH")
 _READ_BYTES = 1 << 18
+_BACKLOG = 100
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
@@ -94,26 +98,101 @@ def _decode(data: Buffer, kind: type[_Struct]) -> _Struct:
         raise CodecError(kind.__name__.lower(), str(error)) from error
 
 
-async def serve_pieces(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, give: Give, *, seconds: float
-) -> None:  # fmt: skip
-    """Answer one connection of a process that has no links, until it ends, says something else, or is silent."""
-    frames = FrameReader(HELLO_BYTES_MAX)
-    try:
+class PieceServer:
+    """Answers processes that have no links, each until it ends, says something else, or is silent. Loop thread only.
+
+    It holds at most `connections_max` connections. For one more that one goes which has been there for longest without
+    a question, or else whose latest one is the oldest, so that a burst of silent ones keeps no peer out; whoever waits
+    for an answer stays.
+    """
+
+    def __init__(self, give: Give, *, seconds: float, connections_max: int) -> None:
+        """`seconds`: what the next question, and taking an answer, may take."""
+        self._give = give
+        self._seconds = seconds
+        self._connections_max = connections_max
+        self._open: dict[asyncio.StreamWriter, bool | None] = {}
+        """Whether each waits for an answer, None if it has never asked; in the order of their latest questions."""
+        self._listener: asyncio.Server | None = None
+
+    async def listen_on(self, listening: socket.socket) -> tuple[str, int]:
+        """Accept connections on a socket that someone else bound, and take it over; gives its address.
+
+        Raises: OSError if somebody has begun to listen on its port since it was bound; it is closed then.
+        """
+        try:
+            begin_to_listen(listening, _BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+        self._listener = await asyncio.start_server(served(self.serve), sock=listening)
+        address = self._listener.sockets[0].getsockname()
+        return address[0], address[1]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end."""
+        try:
+            if self._has_room():
+                self._open[writer] = None
+                await self._converse(reader, writer)
+        except (TimeoutError, OSError, FrameError, CodecError):
+            return
+        finally:
+            self._open.pop(writer, None)
+            writer.transport.abort()  # closing waits for who does not read, for ever
+
+    def close(self) -> None:
+        """Accept no more, and let go of all. Idempotent."""
+        if self._listener is not None:
+            self._listener.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    def _has_room(self) -> bool:
+        """Whether there is, or somebody goes."""
+        if len(self._open) < self._connections_max:
+            return True
+        for kind in (None, False):
+            for writer, waits in self._open.items():
+                if waits is kind:
+                    del self._open[writer]
+                    writer.transport.abort()
+                    return True
+        return False
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = FrameReader(HELLO_BYTES_MAX)
         while True:
-            async with asyncio.timeout(seconds):
-                data = await reader.read(_READ_BYTES)
-            if not data:
+            async with asyncio.timeout(self._seconds):
+                found = await _next_frames(reader, frames)
+            if not found:
                 return
-            for frame in frames.feed(data):
-                if frame[0] != Kind.PIECE_ASK or (answer := await give(decode_ask(frame))) is None:
+            for frame in found:
+                if frame[0] != Kind.PIECE_ASK:
+                    return
+                self._note(writer, waits=True)
+                answer = await self._give(decode_ask(frame))
+                if answer is None:
                     return
                 writer.write(make_frame(*answer))
-                await writer.drain()
-    except (TimeoutError, OSError, FrameError, CodecError):
-        return
-    finally:
-        writer.close()
+                async with asyncio.timeout(self._seconds):
+                    await writer.drain()
+            self._note(writer, waits=False)
+
+    def _note(self, writer: asyncio.StreamWriter, *, waits: bool) -> None:
+        """Raises: ConnectionAbortedError if this one had to go."""
+        if writer not in self._open:
+            raise ConnectionAbortedError
+        del self._open[writer]  # the newest stands last
+        self._open[writer] = waits
+
+
+async def _next_frames(reader: asyncio.StreamReader, frames: FrameReader) -> list[memoryview]:
+    """At least one; none at the end. Raises: FrameError, OSError."""
+    while data := await reader.read(_READ_BYTES):
+        if found := frames.feed(data):
+            return found
+    return []
 
 
 class PieceSource:

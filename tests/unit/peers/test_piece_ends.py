@@ -14,12 +14,12 @@ from logherd.peers.pieces import (
     Asked,
     Give,
     Given,
+    PieceServer,
     PieceSource,
     decode_ask,
     decode_piece,
     encode_ask,
     encode_piece,
-    serve_pieces,
 )
 from logherd.store.pieces import PieceAsk, PieceState
 
@@ -71,7 +71,11 @@ class Writer:
             raise self.fault
         await self.read.wait()
 
-    def close(self) -> None:
+    @property
+    def transport(self) -> "Writer":
+        return self
+
+    def abort(self) -> None:
         self.closed = True
 
 
@@ -95,7 +99,7 @@ ASK = make_frame(encode_ask(asked()))
 
 
 async def served(reader: asyncio.StreamReader, writer: Writer, asks: list[Asked], *, seconds: float = 60.0) -> None:
-    await serve_pieces(reader, writer, noted(asks), seconds=seconds)  # type: ignore[arg-type]
+    await PieceServer(noted(asks), seconds=seconds, connections_max=4).serve(reader, writer)  # type: ignore[arg-type]
     assert writer.closed
 
 
@@ -136,6 +140,97 @@ async def test_nothing_more_is_read_for_whoever_has_not_taken_what_it_asked_for(
     reader.feed_eof()
     await serving
     assert len(asks) == len(writer.frames) == 3
+
+
+async def test_whoever_sends_a_byte_now_and_then_is_as_silent_as_who_sends_none() -> None:
+    reader, sent = reader_of(HELLO_BYTES_MAX.to_bytes(4, "big")), 0
+
+    async def drip() -> None:
+        nonlocal sent
+        while sent < HELLO_BYTES_MAX:
+            reader.feed_data(b"x")
+            sent += 1
+            await asyncio.sleep(0)
+
+    dripping = asyncio.ensure_future(drip())
+    async with asyncio.timeout(30):
+        await served(reader, Writer(), [], seconds=0.01)
+    dripping.cancel()
+    assert sent < HELLO_BYTES_MAX
+
+
+async def test_whoever_does_not_take_what_it_asked_for_is_let_go() -> None:
+    asks = list[Asked]()
+    async with asyncio.timeout(30):
+        await served(reader_of(ASK), Writer(), asks, seconds=0.01)
+    assert len(asks) == 1
+
+
+class Serving:
+    """A server of pieces with room for two, and who has come to it."""
+
+    def __init__(self) -> None:
+        self.asks: list[Asked] = []
+        self.may_give = asyncio.Event()
+        self.server = PieceServer(self.give, seconds=60, connections_max=2)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def give(self, each: Asked) -> tuple[bytes, bytes]:
+        self.asks.append(each)
+        await self.may_give.wait()
+        return piece(each.ask.end)
+
+    async def come(self, *frames: bytes) -> tuple[asyncio.StreamReader, Writer]:
+        reader, writer = reader_of(*frames), Writer()
+        writer.read.set()
+        self.tasks.append(asyncio.ensure_future(self.server.serve(reader, writer)))  # type: ignore[arg-type]
+        await self.rest()
+        return reader, writer
+
+    @staticmethod
+    async def rest() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        for each in self.tasks:
+            each.cancel()
+        await asyncio.wait(self.tasks)
+
+
+async def test_who_has_asked_for_nothing_for_longest_goes_when_one_more_comes() -> None:
+    serving = Serving()
+    serving.may_give.set()
+    reader, asking = await serving.come()
+    reader.feed_data(ASK)
+    await serving.rest()
+    silent = [(await serving.come())[1] for _ in range(4)]
+    reader.feed_data(ASK)
+    await serving.rest()
+    assert [each.closed for each in (asking, *silent)] == [False, True, True, True, False]
+    assert len(asking.frames) == 2
+    later = (await serving.come(ASK))[1]
+    assert [each.closed for each in (asking, silent[-1], later)] == [False, True, False]
+    reader.feed_data(ASK)
+    await serving.rest()
+    await serving.come()
+    assert [each.closed for each in (asking, later)] == [False, True]
+    await serving.end()
+
+
+async def test_nobody_who_waits_for_an_answer_goes_for_one_more() -> None:
+    serving = Serving()
+    waiting = [(await serving.come(ASK))[1] for _ in range(2)]
+    late = (await serving.come(ASK))[1]
+    assert [late.closed, *(each.closed for each in waiting)] == [True, False, False]
+    serving.may_give.set()
+    await serving.rest()
+    assert [len(each.frames) for each in (late, *waiting)] == [0, 1, 1]
+    assert not (await serving.come())[1].closed
+    assert [each.closed for each in waiting] == [True, False]
+    serving.server.close()
+    assert waiting[1].closed
+    await serving.end()
 
 
 # ---- who asks

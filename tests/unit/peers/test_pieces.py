@@ -13,12 +13,12 @@ from logherd.peers.link import Stage
 from logherd.peers.pieces import (
     Asked,
     Given,
+    PieceServer,
     PieceSource,
     decode_ask,
     decode_piece,
     encode_ask,
     encode_piece,
-    serve_pieces,
 )
 from logherd.store.mending import Neighbour
 from logherd.store.pieces import PieceAsk, PieceState
@@ -123,9 +123,8 @@ async def test_who_is_not_there_or_silent_is_told_from_who_answers() -> None:
 
 async def test_who_has_no_links_gives_pieces_and_hears_nothing_else() -> None:
     giver = Giver()
-    server = await asyncio.start_server(
-        lambda reader, writer: serve_pieces(reader, writer, giver.give, seconds=10), "127.0.0.1", 0
-    )
+    serving = PieceServer(giver.give, seconds=10, connections_max=4)
+    server = await asyncio.start_server(serving.serve, "127.0.0.1", 0)
     address = server.sockets[0].getsockname()[:2]
     peer = source(address)
     try:

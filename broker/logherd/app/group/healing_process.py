@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from logherd.aiokit.streams import served
 from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app.admin_http import AdminHttp
 from logherd.app.admin_routes import Routes
@@ -28,7 +27,7 @@ from logherd.app.opening import open_store
 from logherd.controller.values import GroupKey
 from logherd.model.host import encode_host
 from logherd.peers.options import LinkOptions
-from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece, serve_pieces
+from logherd.peers.pieces import Asked, Given, PieceServer, PieceSource, encode_piece
 from logherd.settings.options import BrokerOptions
 from logherd.store.damage_note import noted_damage
 from logherd.store.errors import StoreDamaged, StoreFull, StoreInUse
@@ -74,10 +73,10 @@ class Healing:
         self._started_ms = SystemClock().now_ms()
         self._guard = TaskGuard(on_end=self._ended)
         self._lock: Lock | None = None
-        self._giving: asyncio.Server | None = None
         self._reading = asyncio.Lock()
         """However many ask, one piece is read at a time: the healing needs threads, too."""
         links = LinkOptions()
+        self._pieces = PieceServer(self._give, seconds=_ANSWER_SECONDS, connections_max=links.accepted_max)
         self._sources = [
             PieceSource(
                 str(number), (each.host, each.port), frame_bytes_max=links.frame_bytes_max, seconds=_ANSWER_SECONDS
@@ -110,7 +109,7 @@ class Healing:
             raise CannotListen(f"adminListen {admin}: {error.strerror}") from error
         try:
             listening = bind(options.replication.peer_listen, "replication.peerListen")
-            healing._giving = await asyncio.start_server(served(healing._serve), sock=listening)
+            await healing._pieces.listen_on(listening)
         except BaseException:
             await healing.abandon()
             raise
@@ -137,8 +136,7 @@ class Healing:
     async def abandon(self) -> None:
         """Let go of everything."""
         self._admin.close()
-        if self._giving is not None:
-            self._giving.close()
+        self._pieces.close()
         await self._guard.stop(_STOP_SECONDS)
         for source in self._sources:
             source.close()
@@ -164,9 +162,6 @@ class Healing:
 
     def _ended(self, ended: TaskEnded) -> None:
         self.fail(ended.error or RuntimeError(f"the task {ended.name} ended"))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve_pieces(reader, writer, self._give, seconds=_ANSWER_SECONDS)
 
     async def _give(self, asked: Asked) -> tuple[bytes, bytes] | None:
         found = self._healer.found

@@ -20,7 +20,7 @@ from logherd.app.group.roster import Roster
 from logherd.app.guarded.lent import Lent
 from logherd.group.output import Promise
 from logherd.model.names import Epoch
-from logherd.peers.pieces import Asked, Given, PieceSource, encode_piece, serve_pieces
+from logherd.peers.pieces import Asked, Given, PieceServer, PieceSource, encode_piece
 from logherd.service.controllers.asking import Enrolled
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.store import MessageStore, StoreDamaged, StoreFull, StoreInUse, damage_note
@@ -71,7 +71,7 @@ async def giving(root: Path) -> AsyncIterator[int]:
         piece = read_piece(FILES, str(root / "data"), asked.ask, kept, bytes_max=1000)
         return encode_piece(Given(state=piece.state, end=piece.end)), piece.data
 
-    server = await asyncio.start_server(lambda *ends: serve_pieces(*ends, give, seconds=5), "127.0.0.1", 0)
+    server = await asyncio.start_server(PieceServer(give, seconds=5, connections_max=4).serve, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -167,8 +167,9 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
     note_damage(FILES, str(other / "data"), spoil(other, 5000))
     waits = await Healing.start(options(other, 1), on_failure=lambda: None)
     try:
-        assert waits._giving is not None
-        settings = options(damaged, waits._giving.sockets[0].getsockname()[1])
+        listener = waits._pieces._listener
+        assert listener is not None
+        settings = options(damaged, listener.sockets[0].getsockname()[1])
         await healed(lambda ended: Healing.start(settings, on_failure=ended))
         status = waits.status()[1]
         assert isinstance(status, dict)
@@ -252,8 +253,9 @@ async def test_who_heals_says_whom_it_knows_and_where_its_log_ends(pair: tuple[P
     assert committed
     made = await Healing.start(options(damaged, 1), on_failure=lambda: None)
     try:
-        assert made._giving is not None
-        source = PieceSource("2", made._giving.sockets[0].getsockname()[:2], frame_bytes_max=1 << 20, seconds=10)
+        listener = made._pieces._listener
+        assert listener is not None
+        source = PieceSource("2", listener.sockets[0].getsockname()[:2], frame_bytes_max=1 << 20, seconds=10)
         async with asyncio.timeout(30):
             while made._healer.found is None:
                 await asyncio.sleep(0)
@@ -265,3 +267,25 @@ async def test_who_heals_says_whom_it_knows_and_where_its_log_ends(pair: tuple[P
         assert (given.state, given.log_end) == (PieceState.NOT_YET, end)
     finally:
         await made.abandon()
+
+
+async def test_a_burst_of_silent_connections_takes_little_and_keeps_no_replica_out(pair: tuple[Path, Path]) -> None:
+    damaged, other = pair
+    whole = content(other)
+    note_damage(FILES, str(damaged / "data"), spoil(damaged))
+    note_damage(FILES, str(other / "data"), spoil(other, 5000))
+    waits = await Healing.start(options(other, 1), on_failure=lambda: None)
+    silent = list[asyncio.StreamWriter]()
+    try:
+        listener = waits._pieces._listener
+        assert listener is not None
+        address = listener.sockets[0].getsockname()[:2]
+        for _ in range(100):
+            silent.append((await asyncio.open_connection(*address))[1])
+        await healed(lambda ended: Healing.start(options(damaged, address[1]), on_failure=ended))
+        assert len(waits._pieces._open) <= 64
+    finally:
+        for each in silent:
+            each.close()
+        await waits.abandon()
+    assert content(damaged) == whole
