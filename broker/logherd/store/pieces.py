@@ -25,7 +25,6 @@ _RECORD_BYTES_MAX = 16 << 20
 """A longer one does not fit into the frames in which replicas ship. It bounds what is read on the word of an asker, or
 of what is no record."""
 _SEARCH_BYTES = 1 << 20
-_WIDER = 8
 
 
 class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,16 +116,15 @@ def _compare(segments: list[Segment], neighbour: Neighbour, bare_end: int) -> Pi
 def _unreadable(segment: Segment, place: int, bare_end: int) -> Piece:
     """What it means that no whole record begins at this byte of a segment: damage, unless a blank one does, or one that
     is whole lies across it. Then the asker's log is another one, and a sound log must not be taken for a damaged one on
-    its word. Near before the place there is a record, unless the log is damaged: only then all of the file is read."""
-    back = _SEARCH_BYTES
-    while not _ends_file(segment, place):
-        first = max(place - back, 0)
-        if _lies_across(segment, first, place, bare_end):
+    its word. Near before the place there is a record, unless a large one is there, or damage: only then more is read,
+    but no more than what a record can take."""
+    if _ends_file(segment, place):
+        return Piece(PieceState.DIFFERS)
+    for back in (_SEARCH_BYTES, _RECORD_BYTES_MAX):
+        across = _lies_across(segment, max(place - back, 0), place, bare_end)
+        if across is not None:
             break
-        if not first:
-            return Piece(PieceState.DAMAGED, at=segment.start + place)
-        back *= _WIDER
-    return Piece(PieceState.DIFFERS)
+    return Piece(PieceState.DIFFERS) if across else Piece(PieceState.DAMAGED, at=segment.start + place)
 
 
 def lies_in_record(segment: Segment, position: int, bare_end: int) -> bool:
@@ -134,15 +132,18 @@ def lies_in_record(segment: Segment, position: int, bare_end: int) -> bool:
     place = position - segment.start
     if not segment.is_mappable or _ends_file(segment, place) or _is_whole(segment, place, bare_end):
         return False
-    return _lies_across(segment, max(place - _SEARCH_BYTES, 0), place, bare_end)
+    return bool(_lies_across(segment, max(place - _SEARCH_BYTES, 0), place, bare_end))
 
 
-def _lies_across(segment: Segment, first: int, place: int, bare_end: int) -> bool:
-    """Whether a walk from the first record that begins at byte `first` or behind ends in one that holds the place."""
+def _lies_across(segment: Segment, first: int, place: int, bare_end: int) -> bool | None:
+    """Whether a walk from the first record that begins at byte `first` or behind ends in one that holds the place; a
+    walk from further back would pass that one. None: none begins there."""
     view, at = segment.view, first
     if first:
         found = find_record(view, segment.start, first, place, bare_end=bare_end, readable=segment.readable)
-        at = place if found is None else found.position - segment.start
+        if found is None:
+            return None
+        at = found.position - segment.start
     while at < place:
         try:
             segment.readable.ensure(at, at + BLANK_SIZE_MIN)

@@ -330,6 +330,31 @@ def test_who_cannot_help_knows_it_without_reading_all_of_a_large_file(tmp_path: 
             assert files.count < 3 << 20 < place
 
 
+@pytest.mark.parametrize("lost", [1, 3 << 20, 30 << 20])
+def test_who_is_damaged_there_too_knows_it_without_reading_all_of_a_large_file(tmp_path: Path, lost: int) -> None:
+    """As long as nobody else has it, it is asked twice a second, for ever."""
+    files, size = _Counting(), 64 << 20
+    options = replace(OPTIONS, log=LogOptions(segment_bytes=size, record_bytes_max=600_000, reserve_bytes=0))
+    store = MessageStore.open(tmp_path, options, files, clock=SimClock())
+    while store.end_position < size - (1 << 20):
+        append(store, "A", body=bytes(500_000))
+        while (batch := store.take_batch()) is not None:
+            batch.write_and_flush()
+            store.flushed(batch)
+    store.advance(store.end_position)
+    last = store.queue("A", 0).max_offset - 1
+    place, kept = (store.unit(store.queue("A", 0), last) or (0,))[0], Kept(0, store.committed_position)
+    store.close()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(place + 100 - lost)
+        log.write(b"\xff" * (lost + 100))
+    for at in (place, place + 300):
+        files.count = 0
+        piece = read_piece(files, str(tmp_path), PieceAsk(start=at, end=at + 1), kept, bytes_max=100)
+        assert (piece.state, piece.at) == (PieceState.DAMAGED, at)
+        assert files.count < (3 << 20 if lost == 1 else 20 << 20) < place
+
+
 def test_a_sound_log_is_not_damaged_where_another_log_has_a_record_and_this_one_ends_a_file(
     pair: tuple[SimDisk, SimDisk],
 ) -> None:
