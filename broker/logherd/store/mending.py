@@ -34,9 +34,10 @@ from logherd.store.segment import Segment, allocate_segment, segment_name
 from logherd.store.tail import find_record_from
 from logherd.store.verify import open_segments
 
-__all__ = ["Damage", "Neighbour", "Survey", "mend", "replica_checkpoint", "restore_files", "survey"]
+__all__ = ["Damage", "Neighbour", "Survey", "further_behind", "mend", "replica_checkpoint", "restore_files", "survey"]
 
 _ZEROS = bytes(1 << 20)
+_FURTHER_BYTES = 1 << 20
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -235,6 +236,33 @@ def _neighbour(segment: Segment, record: Scanned) -> Neighbour:
     at = record.position - segment.start
     end = record.position + record.size
     return Neighbour(record.position, end, crc32(segment.view[at : at + record.size]))
+
+
+def further_behind(files: Files, root: str, after: Neighbour) -> tuple[Neighbour, ...]:
+    """Some of the committed records behind a whole one, each twice as many records on as the one before, up to 1 MiB.
+    Blocks. Raises: StoreDamaged for the checkpoint; OSError."""
+    checkpoint, found, number = replica_checkpoint(files, root), list[Neighbour](), 0
+    end = min(checkpoint.committed or 0, after.end + _FURTHER_BYTES)
+    segments = open_segments(files, root)
+    try:
+        for segment in segments:
+            if segment.end <= after.end or segment.start >= end:
+                continue
+            at = max(after.end - segment.start, 0)
+            for each in scan_records(segment.view, segment.start, at, checkpoint.bare_end, segment.readable):
+                if isinstance(each, ScanEnd):
+                    if each.reason is not None:
+                        return tuple(found)
+                    break
+                if each.position + each.size > end:
+                    return tuple(found)
+                number += 1
+                if number & (number - 1) == 0:
+                    found.append(_neighbour(segment, each))
+        return tuple(found)
+    finally:
+        for segment in segments:
+            segment.close()
 
 
 def mend(files: Files, root: str, start: int, data: bytes, *, end: int) -> None:

@@ -25,15 +25,18 @@ _RECORD_BYTES_MAX = 16 << 20
 """A longer one does not fit into the frames in which replicas ship. It bounds what is read on the word of an asker, or
 of what is no record."""
 _SEARCH_BYTES = 1 << 20
+_FURTHER_MAX = 16
 
 
 class PieceAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """Records from position `start` on until `end` is passed, if these are the whole records before and behind them."""
+    """Records from position `start` on until `end` is passed, if these are the whole records before and behind them.
+    `further`: more of those behind, in order, for who has neither. A release without this passes over it."""
 
     start: int
     end: int
     before: Neighbour | None = None
     after: Neighbour | None = None
+    further: tuple[Neighbour, ...] = ()
 
 
 class PieceState(StrEnum):
@@ -68,7 +71,9 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
 
     Of what stands beside it one is enough to see that it is the same log, if the other one is damaged here: else two
     replicas of which each lacks what is next to the damage of the other would give each other nothing. If all that is
-    damaged, nothing is given; whether the log is the asker's is not known yet, but what is whole here is not lost.
+    damaged, one further behind is, too: of two logs in which it lies at the same place all before it is the same. If
+    there is none, nothing is given; whether the log is the asker's is not known yet, but what is whole here is not
+    lost.
     """
     beside = [each for each in (ask.before, ask.after) if each is not None]
     needed = max(ask.start + 1, ask.end, *(max(each.start + 1, each.end) for each in beside))
@@ -85,12 +90,19 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
                 return each
         damaged = [each for each in found if each.state is PieceState.DAMAGED]
         piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
-        if damaged and len(damaged) == len(found):
+        if damaged and len(damaged) == len(found) and not _is_proven(segments, ask, kept.end, bare_end):
             return damaged[0]._replace(state=PieceState.NOT_YET) if piece.state is PieceState.WHOLE else damaged[0]
         return piece._replace(at=damaged[0].at) if damaged and piece.at is None else piece
     finally:
         for segment in segments:
             segment.close()
+
+
+def _is_proven(segments: list[Segment], ask: PieceAsk, committed: int, bare_end: int) -> bool:
+    """Whether one of those further behind is in this log, and none is another one."""
+    further = [each for each in ask.further[:_FURTHER_MAX] if ask.end <= each.start < each.end <= committed]
+    states = {_compare(segments, each, bare_end).state for each in further}
+    return PieceState.WHOLE in states and states <= {PieceState.WHOLE, PieceState.DAMAGED}
 
 
 def _segment_at(segments: list[Segment], position: int) -> Segment | None:

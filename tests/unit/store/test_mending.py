@@ -15,7 +15,7 @@ from logherd.store.checkpoint import SLOT_OFFSETS, encode_slot
 from logherd.store.damage_note import forget_damage, note_damage, noted_damage
 from logherd.store.files import File
 from logherd.store.files_os import OsFiles
-from logherd.store.mending import Neighbour, mend, replica_checkpoint, restore_files, survey
+from logherd.store.mending import Neighbour, further_behind, mend, replica_checkpoint, restore_files, survey
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.pieces import Kept, PieceAsk, PieceState, read_piece
 from logherd.store.readable import Readable
@@ -263,6 +263,60 @@ def test_what_is_whole_is_not_said_to_be_damaged_because_all_beside_it_is(
     assert piece.state is state.get(spoilt, PieceState.WHOLE)
     assert bool(piece.data) is (piece.state is PieceState.WHOLE)
     assert piece.at == (damage.after.start if spoilt == "after" else damage.before.start)
+
+
+def test_one_further_behind_shows_that_the_log_is_the_same_if_all_that_stands_beside_it_is_damaged(
+    pair: tuple[SimDisk, SimDisk],
+) -> None:
+    damaged, whole = pair
+    damaged.names[SECOND].base[5000] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    assert damage.before is not None
+    assert damage.after is not None
+    for each in (damage.before, damage.after):
+        whole.names[SECOND].base[each.start - 16384 + 50] ^= 1
+    further = further_behind(damaged, ROOT, damage.after)
+    assert further[0].start == damage.after.end
+    assert len(further) > 3
+    assert further[-1].end <= survey(damaged, ROOT).committed
+
+    def said(*further: Neighbour, committed: int = kept(whole).end) -> PieceState:
+        ask = PieceAsk(
+            start=damage.start, end=damage.end, before=damage.before, after=damage.after, further=further
+        )  # fmt: skip
+        return read_piece(whole, ROOT, ask, Kept(0, committed), bytes_max=1000).state
+
+    assert said() is PieceState.NOT_YET
+    for each in further:
+        assert said(each) is PieceState.WHOLE
+        assert said(each, committed=each.end - 1) is PieceState.NOT_YET
+        other = Neighbour(each.start, each.end, each.checksum ^ 1)
+        assert said(other) is said(other, *further) is PieceState.NOT_YET, "another log"
+    whole.names[SECOND].base[further[0].start - 16384 + 50] ^= 1
+    assert said(further[0]) is PieceState.NOT_YET
+    assert said(*further) is PieceState.WHOLE
+    earlier = Neighbour(0, damage.before.start, 7)
+    assert said(earlier) is PieceState.NOT_YET, "what follows it may be another's all the same"
+    whole.names[SECOND].base[5000] ^= 1
+    assert said(*further) is PieceState.DAMAGED
+
+
+def test_what_stands_further_behind_is_what_is_committed_and_near() -> None:
+    disk = SimDisk()
+    store = filled(disk)
+    committed = store.committed_position
+    append(store, "A", body=b"late" * 100)
+    batch = store.take_batch()
+    assert batch is not None
+    batch.write_and_flush()
+    store.flushed(batch)
+    store.close()
+    first, *_ = further_behind(disk, ROOT, Neighbour(0, 0, 0))
+    assert first.start == 0
+    last = further_behind(disk, ROOT, Neighbour(committed - 1, committed, 0))
+    assert last == ()
+    disk.names[f"{ROOT}/commitlog/{0:020d}"].base[first.end + 50] ^= 1
+    assert further_behind(disk, ROOT, Neighbour(0, 0, 0)) == (first,)
 
 
 def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[SimDisk, SimDisk]) -> None:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from msgspec.structs import replace
+
 from logherd.app.group.beginning import set_aside
 from logherd.app.group.muster import Muster
 from logherd.app.group.replica_file import ReplicaFile
@@ -31,7 +33,7 @@ from logherd.peers.pieces import Asked, Given
 from logherd.store import RawRefused, StoreDamaged, begin_later
 from logherd.store.damage_note import forget_damage, noted_damage
 from logherd.store.files import Files
-from logherd.store.mending import Damage, Survey, mend, restore_files, survey
+from logherd.store.mending import Damage, Survey, further_behind, mend, restore_files, survey
 from logherd.store.pieces import PieceAsk, PieceState
 from logherd.store.repair import repair_files
 from logherd.telemetry.log import Log
@@ -230,6 +232,8 @@ class Healer:
                 fetched = await self._ask(source, ask, said, answers)
                 if fetched is not None:
                     return fetched
+            if not ask.further and (ask := await self._asking_further(ask, answers)).further:
+                continue
             leader = next((name for name, each in answers.items() if each.leads and each.state is PieceState.GONE), "")
             if leader:
                 if await asyncio.to_thread(self._begin_later, answers[leader]):
@@ -249,6 +253,13 @@ class Healer:
                 if sure and await asyncio.to_thread(self._begin_later, begins):
                     return None
             await asyncio.sleep(_ROUND_SECONDS)
+
+    async def _asking_further(self, ask: PieceAsk, answers: dict[str, Given]) -> PieceAsk:
+        """Who may have it may lack all that stands beside it: then records further behind show that its log is the
+        same."""
+        if ask.after is None or all(each.state is not PieceState.NOT_YET for each in answers.values()):
+            return ask
+        return replace(ask, further=await asyncio.to_thread(further_behind, self._files, self._root, ask.after))
 
     async def _ask(
         self, source: Source, ask: PieceAsk, said: dict[str, str], answers: dict[str, Given]

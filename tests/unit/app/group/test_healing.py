@@ -335,6 +335,26 @@ async def test_two_of_which_each_lacks_what_is_next_to_the_damage_of_the_other_h
     assert content(one) == content(other) == content(whole)
 
 
+@pytest.mark.parametrize("at", [SEGMENT + 700, 2 * SEGMENT - 900, SEGMENT - 900], ids=["middle", "end", "next file"])
+async def test_two_of_which_one_lacks_all_that_is_next_to_the_damage_of_the_other_heal_each_other(
+    pair: tuple[Path, Path], tmp_path: Path, at: int
+) -> None:
+    """A leader that nobody can replace goes on so, and the other one waits for nobody else."""
+    one, other = pair
+    whole = filled(tmp_path / "never damaged")
+    spoil(one, at)
+    (first,) = survey(FILES, str(one)).damages
+    assert first.after is not None
+    spoil(other, first.start - 50)
+    spoil(other, first.after.start + 50)
+    leader = Peer("1", other, leads=True)
+    await heal(one, leader)
+    assert leader.heard is not None
+    assert leader.heard.ask.further
+    await heal(other, Peer("2", one))
+    assert content(one) == content(other) == content(whole)
+
+
 async def test_uncommitted_damage_ends_the_log_before_it_under_another_name(tmp_path: Path) -> None:
     damaged, whole = filled(tmp_path / "damaged", uncommitted=10), filled(tmp_path / "whole")
     before = identity(damaged).store_id
