@@ -60,10 +60,11 @@ class Piece(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is committed of a log, and still there."""
+    """What is committed of a log, and still there. `held`: up to where it goes on behind that."""
 
     start: int
     end: int
+    held: int = 0
 
 
 def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max: int) -> Piece:
@@ -73,17 +74,19 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
     replicas of which each lacks what is next to the damage of the other would give each other nothing. If all that is
     damaged, one further behind is, too: of two logs in which it lies at the same place all before it is the same. If
     there is none, nothing is given; whether the log is the asker's is not known yet, but what is whole here is not
-    lost.
+    lost. Of what is not known to be committed here nothing is given, or said, unless both are the same.
     """
     beside = [each for each in (ask.before, ask.after) if each is not None]
     needed = max(ask.start + 1, ask.end, *(max(each.start + 1, each.end) for each in beside))
     if ask.start < kept.start:
         return Piece(PieceState.GONE)
-    if needed > kept.end:
+    if needed > kept.end and (len(beside) < 2 or needed > kept.held):
         return Piece(PieceState.NOT_YET)
     bare_end = replica_checkpoint(files, root).bare_end
     segments = open_segments(files, root)
     try:
+        if needed > kept.end:
+            return _read_held(segments, ask, bytes_max, bare_end)
         found = [_compare(segments, each, bare_end) for each in beside if each.start >= kept.start]
         for each in found:
             if each.state not in (PieceState.WHOLE, PieceState.DAMAGED):
@@ -96,6 +99,20 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
     finally:
         for segment in segments:
             segment.close()
+
+
+def _read_held(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int) -> Piece:
+    """Of what is not known to be committed here, but to the asker, in whose log the same records stand before and
+    behind it: then all between them is the same. What stands behind is compared last: if this log is cut meanwhile, all
+    behind the cut is zeroed before other records come to lie there."""
+    before, after = ask.before, ask.after
+    if before is None or after is None or not before.end <= ask.start < ask.end <= after.start:
+        return Piece(PieceState.NOT_YET)
+    if _compare(segments, before, bare_end).state is PieceState.WHOLE:
+        piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
+        if piece.state is PieceState.WHOLE and _compare(segments, after, bare_end).state is PieceState.WHOLE:
+            return piece
+    return Piece(PieceState.NOT_YET)
 
 
 def _is_proven(segments: list[Segment], ask: PieceAsk, committed: int, bare_end: int) -> bool:

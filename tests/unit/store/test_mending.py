@@ -221,7 +221,7 @@ def test_who_cannot_help_says_why(pair: tuple[SimDisk, SimDisk]) -> None:
     damaged.names[SECOND].base[5000] ^= 1
     (damage,) = survey(damaged, ROOT).damages
     ask = PieceAsk(start=damage.start, end=damage.end, before=damage.before, after=damage.after)
-    start, end = kept(whole)
+    start, end, _ = kept(whole)
 
     def said(kept: Kept, ask: PieceAsk = ask) -> PieceState:
         return read_piece(whole, ROOT, ask, kept, bytes_max=1000).state
@@ -263,6 +263,42 @@ def test_what_is_whole_is_not_said_to_be_damaged_because_all_beside_it_is(
     assert piece.state is state.get(spoilt, PieceState.WHOLE)
     assert bool(piece.data) is (piece.state is PieceState.WHOLE)
     assert piece.at == (damage.after.start if spoilt == "after" else damage.before.start)
+
+
+def test_what_is_held_between_records_that_both_have_is_given_whoever_knows_that_it_is_committed(
+    pair: tuple[SimDisk, SimDisk],
+) -> None:
+    """As where the power went at both, and the checkpoint of the one that is whole lags."""
+    damaged, whole = pair
+    damaged.names[SECOND].base[5000] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    before, after = damage.before, damage.after
+    assert before is not None
+    assert after is not None
+    end = kept(whole).end
+    ask = PieceAsk(start=damage.start, end=damage.end, before=before, after=after)
+
+    def said(ask: PieceAsk = ask, committed: int = 16384, held: int = end) -> PieceState:
+        piece = read_piece(whole, ROOT, ask, Kept(0, committed, held), bytes_max=1000)
+        assert piece.at is None
+        assert bool(piece.data) is (piece.state is PieceState.WHOLE)
+        return piece.state
+
+    for committed in (damage.start, damage.start + 1, damage.end, after.end - 1):
+        assert said(committed=committed) is PieceState.WHOLE
+    assert said(held=after.end - 1) is PieceState.NOT_YET
+    for less in (changed(ask, before=None), changed(ask, after=None)):
+        assert said(less) is PieceState.NOT_YET
+    for name, each in (("before", before), ("after", after)):
+        other = changed(ask, **{name: Neighbour(each.start, each.end, each.checksum ^ 1)})
+        assert said(other) is PieceState.NOT_YET, "another log, in which nothing is committed yet"
+    for wrong in (
+        changed(ask, after=before), changed(ask, end=after.end), changed(ask, before=after),
+        changed(ask, start=damage.start + 1),
+    ):  # fmt: skip
+        assert said(wrong) is PieceState.NOT_YET
+    whole.names[SECOND].base[5000] ^= 1
+    assert said() is PieceState.NOT_YET, "what is not committed is no damage"
 
 
 def test_one_further_behind_shows_that_the_log_is_the_same_if_all_that_stands_beside_it_is_damaged(
@@ -321,7 +357,7 @@ def test_what_stands_further_behind_is_what_is_committed_and_near() -> None:
 
 def test_a_sound_log_is_not_damaged_where_another_log_has_a_record(pair: tuple[SimDisk, SimDisk]) -> None:
     whole = pair[1]
-    start, end = kept(whole)
+    start, end, _ = kept(whole)
 
     def said(ask: PieceAsk) -> PieceState:
         return read_piece(whole, ROOT, ask, Kept(start, end), bytes_max=1000).state
@@ -459,7 +495,7 @@ def test_whatever_is_asked_only_a_part_of_a_sound_log_is_read(
 def test_what_is_not_committed_is_no_damage_whatever_is_said_to_lie_there(pair: tuple[SimDisk, SimDisk]) -> None:
     """Who finds itself damaged leaves its group to heal: nothing that is asked may bring a sound replica to that."""
     whole = pair[1]
-    start, end = kept(whole)
+    start, end, _ = kept(whole)
     for place in (end, end + 1, end + 100):
         for last in (place + 90, 0):
             beyond = Neighbour(place, last, 0)
@@ -557,7 +593,7 @@ def scrubbed(disk: SimDisk, start: int, end: int) -> list[StoreDamaged]:
 
 def test_a_scrub_reads_a_little_at_a_time(pair: tuple[SimDisk, SimDisk]) -> None:
     """Nobody else gets the interpreter meanwhile."""
-    scrub, (start, end) = Scrub(pair[0], ROOT), kept(pair[0])
+    scrub, (start, end, _) = Scrub(pair[0], ROOT), kept(pair[0])
     assert scrub.step(start, end, 1000) is None
     assert 1000 <= scrub.position < 1000 + OPTIONS.log.record_bytes_max
     scrub.close()
@@ -567,7 +603,7 @@ def test_a_scrub_finds_the_first_damage_of_each_segment_and_nothing_behind_the_e
     pair: tuple[SimDisk, SimDisk],
 ) -> None:
     disk = pair[0]
-    start, end = kept(disk)
+    start, end, _ = kept(disk)
     assert scrubbed(disk, start, end) == []
     for at in (500, 9000):
         disk.names[SECOND].base[at] ^= 1

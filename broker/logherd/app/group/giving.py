@@ -45,7 +45,7 @@ class Giving:
         machine, store, ask = self._mode.machine, self._store, asked.ask
         if asked.cluster != machine.cluster.name:
             return None
-        kept = Kept(store.min_position, store.committed_position)
+        kept = Kept(store.min_position, store.committed_position, store.flushed_position)
         try:
             piece = await asyncio.to_thread(read_piece, self._files, self._root, ask, kept, bytes_max=PIECE_BYTES)
         except (StoreDamaged, OSError) as error:

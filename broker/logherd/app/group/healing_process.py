@@ -167,7 +167,7 @@ class Healing:
         found = self._healer.found
         if found is None or asked.cluster != str(self._group):
             return None
-        kept = Kept(found.log_start, found.committed)
+        kept = Kept(found.log_start, found.committed, found.log_end)
         try:
             async with self._reading:
                 piece = await asyncio.to_thread(

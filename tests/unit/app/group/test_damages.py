@@ -228,6 +228,32 @@ async def test_what_is_asked_for_is_given_and_damage_met_by_that_is_noted(tmp_pa
         store.close()
 
 
+async def test_a_replica_that_hears_of_no_commit_gives_what_another_one_knows_to_be_committed(tmp_path: Path) -> None:
+    """In a group of two, of which the other one heals, there is nobody from whom to hear it."""
+    root = filled(tmp_path, uncommitted=9)
+    (root / "whole").mkdir()
+    other = filled(root / "whole", uncommitted=9)
+    store = open_store(other)
+    store.advance(store.end_position)
+    store.close()
+    committed = survey(FILES, str(root)).committed
+    spoil(other, committed + 50)
+    (damage,) = survey(FILES, str(other)).mendable
+    assert damage.start == committed
+    ask = PieceAsk(start=damage.start, end=damage.end, before=damage.before, after=damage.after)
+    store = open_store(root)
+    try:
+        assert store.committed_position == committed
+        giving = Giving(FILES, str(root), store, cast("Mode", Lead()), epochs=EpochHistory)
+        answer = await giving.give(Asked(cluster=str(GROUP), broker="2", ask=ask))
+        assert answer is not None
+        given, data = decode_piece(b"".join(answer))
+        assert (given.state, given.end) == (PieceState.WHOLE, damage.end)
+        assert len(data) == damage.end - damage.start
+    finally:
+        store.close()
+
+
 async def test_whoever_asks_for_what_is_deleted_hears_where_the_log_begins(tmp_path: Path) -> None:
     root = filled(tmp_path)
     begin_later(FILES, str(root), position=2 * SEGMENT, epoch=2)

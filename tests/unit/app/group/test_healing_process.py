@@ -189,6 +189,37 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
     assert content(damaged) == whole
 
 
+async def test_who_heals_gives_what_it_does_not_know_to_be_committed_to_who_does(pair: tuple[Path, Path]) -> None:
+    """As where the power went at both: nobody leads, from whom it could hear that."""
+    damaged, other = pair
+    committed = survey(FILES, str(other / "data")).committed
+    for root in pair:
+        store = MessageStore.open(root / "data", REPLICA, FILES, clock=SimClock())
+        for number in range(5):
+            append(store, body=b"%05d" % number * 40)
+        batch = store.take_batch()
+        assert batch is not None
+        batch.write_and_flush()
+        store.flushed(batch)
+        if root is damaged:
+            store.advance(store.end_position)
+        store.close()
+    note_damage(FILES, str(damaged / "data"), spoil(damaged, committed + 100))
+    note_damage(FILES, str(other / "data"), spoil(other, 5000))
+    waits = await Healing.start(options(other, 1), on_failure=lambda: None)
+    try:
+        listener = waits._pieces._listener
+        assert listener is not None
+        settings = options(damaged, listener.sockets[0].getsockname()[1])
+        await healed(lambda ended: Healing.start(settings, on_failure=ended))
+        found = waits._healer.found
+        assert found is not None
+        assert found.committed == committed
+    finally:
+        await waits.abandon()
+    assert len(content(damaged)) == 55
+
+
 async def test_it_goes_by_whom_an_earlier_process_has_met_and_by_what_controllers_say_now(
     pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
