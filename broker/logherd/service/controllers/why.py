@@ -55,15 +55,22 @@ def _led(group: Group, office: Office, now: int) -> str:
             "catch up."
         )
     behind = [
-        each.broker_id for each in group.replicas
+        each for each in group.replicas
         if not each.learner and each.registration and each.broker_id not in group.sync.members
     ]  # fmt: skip
     if behind:
-        return f"Not in sync, and no learner: {_ids(behind)}."
+        return _behind(group, behind, office, now)
     preferred = group.rules.preferred
     if preferred is not None and preferred != master.broker_id:
         return f"Broker {preferred} is preferred and does not lead."
     return NOTHING_PENDING
+
+
+def _behind(group: Group, behind: list[Replica], office: Office, now: int) -> str:
+    heard = [(each.broker_id, office.seen(each, group.key, now)) for each in behind]
+    full = [number for number, seen in heard if seen is not None and not seen.report.space]
+    said = f"Not in sync, and no learner: {_ids([number for number, _ in heard])}"
+    return f"{said}; the disk of {_ids(full)} is at its reserve." if full else f"{said}."
 
 
 def _full(group: Group, master: Replica, office: Office, now: int) -> str:

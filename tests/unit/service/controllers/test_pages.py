@@ -320,6 +320,10 @@ def test_what_is_pending_in_a_group_that_is_led(desk: Desk, http: HttpCaller) ->
     assert why(http).startswith("Writes wait: broker 1 in sync, of at least 2")
     desk.alter(1, 1, 2)
     assert why(http) == "Not in sync, and no learner: broker 3."
+    desk.beat(3, space=False)
+    assert why(http) == "Not in sync, and no learner: broker 3; the disk of broker 3 is at its reserve."
+    desk.beat(3)
+    assert why(http) == "Not in sync, and no learner: broker 3."
     http.post(f"{GROUP}/demote", brokerId=3, expectedEpoch=1)
     assert why(http) == "Nothing is pending."
     http.post(f"{GROUP}/rules", replicas=3, minInSync=2, preferred=2)
