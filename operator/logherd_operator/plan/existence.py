@@ -6,6 +6,7 @@ from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, Se
 from logherd_operator.plan.guards import volume_stays
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
+from logherd_operator.spec.replication import Failover
 
 __all__ = ["compare_lease", "create", "found", "hear"]
 
@@ -66,7 +67,7 @@ def _first_count(situation: Situation) -> int:
 
 def compare_lease(situation: Situation) -> Iterator[Step]:
     """Two heartbeats may be lost in a lease. Of own controllers the spec's rules see to it; another group's have their
-    own, and whoever changes that one sees nothing of this group."""
+    own, and whoever changes that one sees nothing of this group, whose own lease nobody asks for."""
     lender, failover, ref = situation.observed.lender, situation.spec.failover, situation.spec.controllers.ref
     if ref is None or lender is None or not lender.there or not situation.by_controllers:
         return
@@ -78,6 +79,14 @@ def compare_lease(situation: Situation) -> Iterator[Step]:
             f"failover.heartbeatIntervalMs, which is {beat}: a leader may lose its lease between two heartbeats",
             unblocks=f"failover.heartbeatIntervalMs of {lender.lease_ms // 3} or less here, which restarts nothing, or "
             "a longer lease there",
+        )
+    # The default, which the API server fills in, is no wish.
+    if failover.lease_ms not in (lender.lease_ms, Failover().lease_ms):
+        yield Block(
+            code=Code.LEASE_ELSEWHERE,
+            message=f"failover.leaseMs of {failover.lease_ms} does nothing here: the controllers are those of the "
+            f"group {ref.name}, whose failover.leaseMs of {lender.lease_ms} counts",
+            unblocks="no failover.leaseMs here, or the one that is wanted there, for all groups with those controllers",
         )
 
 

@@ -29,6 +29,7 @@ class Code(StrEnum):
     BELOW_MIN_IN_SYNC = "BelowMinInSync"
     DATA_LOST = "DataLost"
     LAST_COPY = "LastCopy"
+    LEASE_ELSEWHERE = "LeaseElsewhere"
     LEASE_TOO_SHORT = "LeaseTooShort"
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_ALL_IN_SYNC = "NotAllInSync"
@@ -87,7 +88,7 @@ class Block:
     @property
     def holds(self) -> bool:
         """Does anything wait for it? Else it is only told."""
-        return self.code is not Code.LEASE_TOO_SHORT
+        return self.code not in (Code.LEASE_ELSEWHERE, Code.LEASE_TOO_SHORT)
 
 
 Step = Act | Wait | Block

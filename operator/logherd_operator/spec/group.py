@@ -111,7 +111,9 @@ class BrokerGroupSpec(RunningFields, ReplicatingFields):
         if roles is not None and max((roles.leader, *(roles.synchronous or ()))) > self.replicas:
             raise ValueError(f"replication.static names a broker above replicas, which is {self.replicas}")
         failover = self.failover
-        if self.by_controllers and failover.lease_ms < 3 * failover.heartbeat_interval_ms:
+        # Of another group's controllers it is their lease that counts, which the operator looks at.
+        own = self.by_controllers and self.controllers.ref is None
+        if own and failover.lease_ms < 3 * failover.heartbeat_interval_ms:
             raise ValueError("failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs")
         if self.termination_grace_period_seconds < self.switchover_timeout_seconds + 45:
             raise ValueError("terminationGracePeriodSeconds should be at least switchoverTimeoutSeconds + 45")

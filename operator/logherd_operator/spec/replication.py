@@ -79,7 +79,10 @@ class Failover(Model):
     """How fast a lost leader is noticed."""
 
     heartbeat_interval_ms: Whole = Field(default=1000, ge=200, le=5000, description="Time between a leader's renewals.")
-    lease_ms: Whole = Field(default=3000, ge=600, le=60_000, description="Time for which one renewal allows to lead.")
+    lease_ms: Whole = Field(
+        default=3000, ge=600, le=60_000,
+        description="Time for which one renewal allows to lead; with controllers.ref that of the other group counts.",
+    )  # fmt: skip
 
 
 class EmbeddedControllers(Model):

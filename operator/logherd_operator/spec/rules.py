@@ -163,7 +163,8 @@ RULES: tuple[Rule, ...] = (
     Rule("spec.controllers.ref.name", "self == oldSelf", "the group with the controllers cannot be changed"),
     Rule(
         "spec",
-        "self.replication.mode != 'Controller' || self.failover.leaseMs >= 3 * self.failover.heartbeatIntervalMs",
+        "self.replication.mode != 'Controller' || has(self.controllers.ref) || "
+        "self.failover.leaseMs >= 3 * self.failover.heartbeatIntervalMs",
         "failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs",
     ),
     Rule(

@@ -79,6 +79,7 @@ DOCUMENTS: tuple[Document, ...] = (
     Document({"failover": {"heartbeatIntervalMs": 500, "leaseMs": 1500}}),
     Document({"failover": {"leaseMs": 2999}}, "failover.leaseMs should be at least 3 x failover.heartbeatIntervalMs"),
     Document({"replication": {"mode": "Raft"}, "failover": {"leaseMs": 600}}),
+    Document({"controllers": {"ref": {"name": "other"}}, "failover": {"heartbeatIntervalMs": 2000}}),
     Document({"nameService": {"mode": "External", "addresses": ["a:9876"]}}),
     Document({"nameService": {"mode": "External"}}, "at least one address"),
     Document({"nameService": {"addresses": ["a:9876"]}}, "needs no"),

@@ -85,6 +85,17 @@ def test_a_short_lease_of_the_lender_holds_nothing_up() -> None:
     assert working.again_seconds == Pace().busy
 
 
+@pytest.mark.parametrize(
+    ("lease", "told"), [(9000, frozenset({Code.LEASE_ELSEWHERE})), (6000, frozenset()), (3000, frozenset())]
+)
+def test_a_lease_that_does_nothing_beside_the_lenders_is_told(lease: int, told: frozenset[Code]) -> None:
+    own = {"controllers": {"ref": {"name": "shared"}}, "failover": {"heartbeatIntervalMs": 2000, "leaseMs": lease}}
+    resting = looked(look(controllers=(), lender=Lender(lease_ms=6000)), **own).plan
+    assert resting.codes == told
+    assert resting.again_seconds == Pace().idle
+    assert all("9000 does nothing" in each.message and "group shared" in each.message for each in resting.blocked)
+
+
 def test_what_is_under_way_names_the_pod_that_it_is_about() -> None:
     for observed, pod in (
         (look(brokers=tuple(broker(n, stands=instance(n, revision=OLD)) for n in range(3))), "orders-broker-2"),
