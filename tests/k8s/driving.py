@@ -26,6 +26,8 @@ OPTIONS = Options(
 )
 Document = Mapping[str, Any]
 _QUIET_SECONDS = 45.0
+MANAGED = "app.kubernetes.io/managed-by"
+"""A label, without which a watch passes over an object."""
 
 
 @dataclass
@@ -39,7 +41,9 @@ class Seen:
 
     def workload(self, key: Key, name: str) -> Document | None:
         found = self.api.find(f"/apis/apps/v1/namespaces/{key.namespace}/statefulsets/{name}")
-        return None if found is None else slim_workload(found)
+        if found is None or key_of_child(found) != key or found["metadata"]["labels"].get(MANAGED) is None:
+            return None
+        return slim_workload(found)
 
     def pods(self, key: Key) -> Sequence[Document]:
         return [slim_pod(each) for each in self.api.of_kind("pods") if key_of_child(each) == key]

@@ -15,7 +15,7 @@ from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
-from logherd_operator.handlers.owning import is_of_former
+from logherd_operator.handlers.owning import is_foreign, is_of_former
 from logherd_operator.handlers.shaping import first_counts, shape_of
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
@@ -142,8 +142,7 @@ class Objects:
         if version is None:
             if document["metadata"]["labels"]["app.kubernetes.io/component"] not in first_counts(plan):
                 return
-            if await self._api.find(path) is not None:
-                raise Conflict(409, f"the StatefulSet {name} is there, and the watch has not said so yet")
+            await self._see_free(path, document, sight.site)
             await self._apply_workload(document, memory)
             return
         seen = self._known.workload(sight.key, name)
@@ -156,6 +155,22 @@ class Objects:
         made = await self._apply_workload({**document, "metadata": metadata}, memory)
         if str(made["metadata"].get("generation", "")) != generation:
             raise NotSettled(f"the StatefulSet {name} was changed, so the plan was made for another one")
+
+    async def _see_free(self, path: str, document: Document, site: Site) -> None:
+        """Nothing of the name is there. The watch is late, or passes over one of ours that somebody took the labels
+        from: it gets them back.
+
+        Raises: Conflict if there is one of ours, SpecError if it is somebody else's.
+        """
+        found = await self._api.find(path)
+        if found is None:
+            return
+        metadata, wanted = found["metadata"], document["metadata"]["labels"]
+        _refuse_foreign(site, found, document)
+        if _is_of(site, found) and not wanted.items() <= (metadata.get("labels") or {}).items():
+            seen = {name: metadata[name] for name in ("uid", "resourceVersion")}
+            await self._api.merge(path, {"metadata": {**seen, "labels": wanted}})
+        raise Conflict(409, f"the StatefulSet {metadata['name']} is there, and the watch has not said so yet")
 
     async def _apply_workload(self, document: Document, memory: Memory) -> dict[str, Any]:
         path, now = path_of(document), self._clock()
@@ -198,6 +213,13 @@ def _token_in(secret: Mapping[str, Any] | None) -> str:
         return base64.b64decode(data.get("token", "")).decode(errors="replace").strip()
     except ValueError:
         return ""
+
+
+def _refuse_foreign(site: Site, found: Mapping[str, Any], document: Document) -> None:
+    """Applied over, it would serve its owner no more, and go with the group."""
+    if is_foreign(site, found["metadata"]):
+        what = f"the {document['kind']} {document['metadata']['name']}"
+        raise SpecError(f"{what}, which the group needs, is there and somebody else's: delete it if nobody needs it")
 
 
 def _is_of(site: Site, document: Document) -> bool:

@@ -10,13 +10,24 @@ from logherd_operator.handlers.looking import Sight
 from logherd_operator.resources.site import Site
 from logherd_operator.spec.group import KIND
 
-__all__ = ["is_of_former", "keep_owners"]
+__all__ = ["is_foreign", "is_of_former", "keep_owners"]
+
+_OURS = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
 
 
 def is_of_former(site: Site, metadata: Mapping[str, Any]) -> bool:
     """Does it belong to a group of this name that was deleted, and is about to go for that?"""
     owners = metadata.get("ownerReferences") or ()
     return any((each["kind"], each["name"]) == (KIND, site.name) and each["uid"] != site.uid for each in owners)
+
+
+def is_foreign(site: Site, metadata: Mapping[str, Any]) -> bool:
+    """Did somebody else make it? What has lost its owner, as one from a backup, still has the group's labels."""
+    owners = metadata.get("ownerReferences") or ()
+    if any((each["kind"], each["name"]) == (KIND, site.name) for each in owners):
+        return False
+    labels, ours = metadata.get("labels") or {}, site.labels()
+    return any(labels.get(each) != ours[each] for each in _OURS)
 
 
 async def keep_owners(api: Api, sight: Sight) -> None:

@@ -1,0 +1,49 @@
+"""Somebody else's objects under the names that a group needs, and the group's own without their marks."""
+
+from typing import Any
+
+import pytest
+
+from k8s.driving import MANAGED, Drive
+from k8s.kubelet import NAME, NAMESPACE
+
+SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
+BROKERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+
+
+def told(drive: Drive) -> str:
+    found = drive.condition("Degraded")
+    return f"{found['reason']}: {found['message']}"
+
+
+async def test_a_stateful_set_of_somebody_else_is_named_and_left_as_it_is() -> None:
+    drive = Drive.of(SPEC)
+    metadata = {"name": f"{NAME}-broker", "namespace": NAMESPACE, "labels": {"team": "shop"}}
+    spec = {"replicas": 1, "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}}}
+    theirs = drive.api.put(
+        BROKERS, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+    )
+    for _ in range(3):
+        await drive.look()
+    assert f"InvalidSpec: the StatefulSet {NAME}-broker, which the group needs, is there" in told(drive)
+    assert drive.api.find(BROKERS) is theirs
+    drive.api.drop(BROKERS)
+    await drive.settle()
+    assert drive.status["phase"] == "Running"
+
+
+@pytest.mark.parametrize("label", [MANAGED, "app.kubernetes.io/instance"])
+async def test_a_stateful_set_whose_labels_somebody_took_away_gets_them_back_and_no_pod_is_touched(label: str) -> None:
+    drive = Drive.of(SPEC)
+    await drive.settle()
+    before, pods = drive.api.find(BROKERS), drive.api.of_kind("pods")
+    assert before is not None
+    labels = {name: value for name, value in before["metadata"]["labels"].items() if name != label}
+    drive.api.put(BROKERS, {**before, "metadata": {**before["metadata"], "labels": labels}})
+    await drive.settle()
+    after = drive.api.find(BROKERS)
+    assert after is not None
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
+    assert [each["metadata"]["uid"] for each in drive.api.of_kind("pods")] == [each["metadata"]["uid"] for each in pods]
+    assert drive.status["phase"] == "Running"
