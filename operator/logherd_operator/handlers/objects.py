@@ -28,6 +28,9 @@ _TOKEN_BYTES = 32
 _WATCH_LATE = 5.0
 """Seconds in which the watch should have shown what was made."""
 
+_READ_FIRST = frozenset({"ConfigMap", "NetworkPolicy", "PodDisruptionBudget"})
+"""Kinds that the operator may get: of these it applies nothing over what is somebody else's."""
+
 
 class Refresh(NamedTuple):
     """What stands as it was applied is applied again after `every` seconds, because not every kind is watched; all
@@ -63,7 +66,7 @@ class Objects:
             if document["kind"] == "StatefulSet":
                 await self._keep_workload(document, sight, plan, memory)
             elif not self._unknown_yet(document, sight):
-                await self._keep(document, memory)
+                await self._keep(document, sight, memory)
         await self._prune(drawn.digests.keys(), site, memory)
 
     async def read_token(self, site: Site, memory: Memory) -> None:
@@ -113,11 +116,13 @@ class Objects:
         untold = observed.group is None and observed.platform.brokers is not None
         return document["metadata"]["name"] == config and untold and led_by_others
 
-    async def _keep(self, document: Document, memory: Memory) -> None:
+    async def _keep(self, document: Document, sight: Sight, memory: Memory) -> None:
         path = path_of(document)
         digest, last = _known_digest(path, memory), memory.applied.get(path)
         if last is not None and last[0] == digest and not self._due(last[1]):
             return
+        if last is None and document["kind"] in _READ_FIRST and (found := await self._api.find(path)) is not None:
+            _refuse_foreign(sight.site, found, document)
         await self._api.apply(document)
         memory.applied[path] = (digest, self._clock())
 
