@@ -11,6 +11,7 @@ from logherd.group.table import Table
 from logherd.group.voting_reads import VotedReads
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
+from logherd.raft.memory import MemoryLog
 from logherd.raft.output import ReadReady, Refusal, Refused
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReadAsk, ReadGrant
@@ -239,6 +240,22 @@ def test_no_word_counts_that_nobody_can_have_asked_for_yet() -> None:
     assert leave.readable(now) is None
 
 
+def test_nothing_is_read_that_is_known_to_be_committed_and_not_shown_here_yet() -> None:
+    stage = Stage()
+    leader = stage.run_until_served()
+    stage.nodes[4] = learner = Node(stage, 4, MemoryLog(), learner=True)
+    stage.run(3_000)
+    learner.slow = True
+    end = leader.append()
+    stage.run(400)
+    ground, leave = learner.core.ground, Reading(learner.core.ground)
+    assert (ground.commit, ground.told < end) == (end, True)
+    leave.on_grant(ReadGrant(ground.now, end))
+    assert leave.readable(ground.now) is None
+    learner.flush()
+    assert leave.readable(ground.now) == end
+
+
 def test_nobody_is_asked_where_nobody_leads_or_the_log_is_another_one() -> None:
     now, follower, leave = reading()
     out = follower.core.ground.out
@@ -263,6 +280,28 @@ def test_a_few_questions_wait_for_an_answer_and_those_of_an_earlier_term_keep_no
     assert reads.want(100, Epoch(2), now)
     reads.on_answer(Refused(0, Refusal.TIMED_OUT, None))
     assert reads.want(101, Epoch(1), now + ASK_AGAIN_MS)
+
+
+def test_an_answer_counts_from_when_its_own_question_was_asked() -> None:
+    """Though others have been asked since: the leader may have lost its majority in between."""
+    reads = VotedReads(Position(8))
+    reads.want(1, Epoch(1), 0)
+    reads.want(2, Epoch(1), READ_MS - 10)
+    assert reads.waits
+    reads.on_answer(ReadReady(1, Position(8)))
+    assert (reads.readable(Epoch(1), READ_MS - 1), reads.readable(Epoch(1), READ_MS)) == (8, None)
+    reads.on_answer(ReadReady(2, Position(8)))
+    assert reads.readable(Epoch(1), READ_MS) == 8
+    assert not reads.waits
+
+
+def test_what_the_shell_was_not_told_of_is_not_read_in_raft_mode_either() -> None:
+    reads = VotedReads(Position(8))
+    reads.want(1, Epoch(1), 0)
+    reads.on_answer(ReadReady(1, Position(9)))
+    assert reads.readable(Epoch(1), 1) is None
+    reads.shown(Position(9))
+    assert reads.readable(Epoch(1), 1) == 9
 
 
 def test_leave_that_was_given_in_a_term_ends_with_it() -> None:
