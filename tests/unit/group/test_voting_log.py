@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -53,6 +53,49 @@ def test_the_shell_hears_of_each_cut_and_of_an_image_that_was_installed() -> Non
     assert log.news == [Cut(Position(96)), Installed(image)]
     below.truncate.assert_called_once_with(96)
     below.install.assert_called_once_with(LATE)
+
+
+def test_a_copy_is_staged_under_the_name_by_which_the_brokers_log_knows_it() -> None:
+    """What was staged before a pause is found again, and no piece of it is taken for another image's."""
+    log, below = log_of(staged=40)
+    image = replace(LATE, note=Configuration().encode())
+    assert log.staged(image) == 40
+    log.stage(image, 40, b"piece")
+    below.staged.assert_called_once_with(LATE)
+    below.stage.assert_called_once_with(LATE, 40, b"piece")
+
+
+def test_what_is_shown_is_what_the_brokers_log_shows_and_not_its_end() -> None:
+    """Readers elsewhere are given leave up to there."""
+    log, below = log_of()
+    below.shown, below.end = Position(32), Position(64)
+    assert (log.shown, log.end) == (32, 64)
+
+
+def test_of_a_note_the_core_sees_kind_end_and_body_between_the_places_that_it_asks_for() -> None:
+    log, below = log_of(notes=[(Position(96), bytes((Kind.MEMBERS,)) + b"body")])
+    (record,) = log.records(Position(64), Position(128))
+    assert (record.kind, record.end, bytes(record.body)) == (Kind.MEMBERS, 96, b"body")
+    below.notes.assert_called_once_with(64, 128)
+
+
+def test_only_the_note_of_a_rebuilt_group_stands_in_the_last_epoch_of_its_log() -> None:
+    log, below = log_of()
+    below.epochs.last_epoch = Epoch(3)
+    for kind in (Kind.NOOP, Kind.RESET):
+        log.append(kind, Epoch(7), b"b")
+    assert below.append_note.call_args_list == [
+        call(Epoch(7), bytes((Kind.NOOP,)) + b"b"), call(Epoch(3), bytes((Kind.RESET,)) + b"b"),
+    ]  # fmt: skip
+
+
+def test_a_brokers_log_is_neither_compacted_nor_given_an_image_from_here() -> None:
+    log, below = log_of()
+    with pytest.raises(InvariantError, match="makes no images"):
+        log.keep_image(LATE, b"")
+    with pytest.raises(InvariantError, match="not compacted"):
+        log.compact(Position(64))
+    assert not below.method_calls
 
 
 def test_a_promise_is_handed_on_whole_and_is_the_newest_one() -> None:
