@@ -73,9 +73,10 @@ def test_what_is_shown_is_what_the_brokers_log_shows_and_not_its_end() -> None:
 
 
 def test_of_a_note_the_core_sees_kind_end_and_body_between_the_places_that_it_asks_for() -> None:
-    log, below = log_of(notes=[(Position(96), bytes((Kind.MEMBERS,)) + b"body")])
-    (record,) = log.records(Position(64), Position(128))
-    assert (record.kind, record.end, bytes(record.body)) == (Kind.MEMBERS, 96, b"body")
+    notes = [(Position(96), bytes((Kind.MEMBERS,)) + b"body"), (Position(128), bytes((Kind.RESET,)))]
+    log, below = log_of(notes=notes)
+    records = [(record.kind, record.end, bytes(record.body)) for record in log.records(Position(64), Position(128))]
+    assert records == [(Kind.MEMBERS, 96, b"body"), (Kind.RESET, 128, b"")]
     below.notes.assert_called_once_with(64, 128)
 
 
