@@ -274,6 +274,17 @@ def test_a_fenced_leader_gives_up_what_waits_and_leads_nothing_that_was_to_begin
     assert scene.roles == [Nobody()] * 2
 
 
+def test_h16_a_fenced_leader_lets_go_of_its_lease_last(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits hears before a next role may begin, and the guardian does not cease to watch while a duty is left."""
+    keeper, order = Keeper(), list[str]()
+    stands = standing_in(scene, keeper)
+    monkeypatch.setattr(scene, "give_up", lambda _reply: order.append("answers") or 0)
+    monkeypatch.setattr(scene, "set", lambda role: order.append(type(role).__name__))
+    monkeypatch.setattr(keeper, "release", lambda: order.append("released"))
+    stands.fence()
+    assert order == ["answers", "Nobody", "released"]
+
+
 def test_a_draining_leader_takes_nothing_more_and_answers_what_runs(scene: Scene) -> None:
     stands = standing_in(scene)
     scene.waiting = 2
