@@ -295,6 +295,7 @@ class Cutting:
     recorded: list[Recorded] = field(default_factory=list)
 
     async def record(self, after: int, wanted: Recorded) -> Recorded:
+        assert wanted.table.number == after + 1, "the controllers compare"
         if not self.recorded:
             self.stand.log.truncate(self.at)
             self.mode.machine.ground.durable.cut(self.at)
