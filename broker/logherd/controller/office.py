@@ -460,6 +460,11 @@ def view_of(group: Group) -> RoleView:
         processes=tuple(each.registration for each in group.replicas if each.broker_id in group.sync.members),
         learners=tuple(replica.broker_id for replica in group.replicas if replica.learner),
         min_in_sync=group.rules.min_in_sync,
+        others=tuple(
+            (each.broker_id, each.registration)
+            for each in group.replicas
+            if each.registration and each.broker_id not in group.sync.members
+        ),
     )
 
 

@@ -54,6 +54,8 @@ class RoleView(Struct, frozen=True, kw_only=True, cache_hash=True):
     because it may have another store (R6)."""
     learners: tuple[BrokerId, ...]
     min_in_sync: int
+    others: tuple[tuple[BrokerId, Registration], ...] = ()
+    """The latest process of each other broker that has one."""
 
 
 class Granted(Struct, frozen=True, kw_only=True, cache_hash=True):

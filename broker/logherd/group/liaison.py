@@ -79,8 +79,8 @@ class Liaison:
             return True
         if sent <= self._numbers_at:
             return False
-        told = zip(view.members, view.processes, strict=True)
-        return any(process < self._numbers.get(member, 0) for member, process in told)
+        told = (*zip(view.members, view.processes, strict=True), *view.others)
+        return any(process < self._numbers.get(broker, 0) for broker, process in told)
 
     def begin_again(self) -> None:
         """What the controllers say from now on is the latest, but for the epoch."""

@@ -7,7 +7,7 @@ from logherd.controller.commands import PlanTransfer, Register
 from logherd.controller.leases import LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
-from logherd.controller.reports import Withheld
+from logherd.controller.reports import Report, Withheld
 from logherd.controller.settings import OfficeOptions, epochs_above
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import Refusal
@@ -120,6 +120,11 @@ def test_a_process_that_the_controllers_have_forgotten_registers_again_and_does_
     late = Heard(Withheld(None, Refusal.UNKNOWN_REPLICA), stage.now - 5_000 if stage.now > 5_000 else 0)
     leader.feed(late)
     assert stage.registration(leader) != 0
+
+
+def leader_report(leader: Node) -> Report:
+    """What it told the controllers last."""
+    return [ask for ask in leader.asks if isinstance(ask, Report)][-1]
 
 
 def remember(stage: Stage, image: bytes, *, recoveries: int = 0) -> None:
@@ -288,6 +293,26 @@ def test_a_number_that_was_met_while_the_controllers_were_asked_is_not_taken_for
     stage.run(1)
     leader.feed(Heard(Withheld(known, None), stage.now))
     assert leader.core.leading is None
+
+
+def test_r20_a_leader_believes_numbers_that_were_given_anew_also_of_who_is_not_in_sync() -> None:
+    """It would take the real process for a former one, which never gets in sync again."""
+    stage, leader, (one, other) = settled()
+    stage.isolate(other, from_controllers=False)
+    stage.run(3_000)
+    answer = stage.desk.office.renew(leader_report(leader), stage.now, heard=stage.now)
+    assert answer.view is not None
+    assert answer.view.members == tuple(sorted((leader.id, one.id)))
+    assert answer.view.others == ((other.id, stage.registration(other)),)
+    leader.feed(Heard(answer, stage.now))
+    assert leader.core.leading is not None
+    earlier = Registration(stage.registration(other) - 1)
+    leader.feed(Heard(replace(answer, view=replace(answer.view, others=((other.id, earlier),))), stage.now))
+    assert leader.core.leading is None
+    assert stage.registration(leader) == 0
+    stage.heal()
+    stage.run(5_000)
+    assert stage.desk.group.sync.members == (1, 2, 3)
 
 
 def test_r20_whoever_has_promised_an_epoch_that_the_controllers_have_forgotten_tells_them_of_it() -> None:

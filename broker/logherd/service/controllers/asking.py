@@ -15,7 +15,7 @@ from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.wire.bodies import decode_body, encode_body
-from logherd.wire.bodies.brokers import ElectMasterAnswer, SyncStateSet
+from logherd.wire.bodies.brokers import ElectMasterAnswer, LeaseSyncStateSet, SyncStateSet
 from logherd.wire.bodies.insync import AlteringBody, AlteringMember
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.errors import HeaderError
@@ -171,7 +171,7 @@ def leased(answer: Frame) -> Granted | Withheld | Redirected | Refused:
     header = decode_header(LeaseAnswer, answer.ext)
     if header.master_epoch is None:
         return _declined(answer)
-    view = _view(header, decode_body(SyncStateSet, answer.body), header.master_epoch)
+    view = _view(header, decode_body(LeaseSyncStateSet, answer.body), header.master_epoch)
     if header.lease_ms is None:
         return Withheld(view, _refusal(header.withheld))
     target = BrokerId(header.hand_over) if header.hand_over is not None else None
@@ -214,7 +214,7 @@ def _declined(answer: Frame) -> Redirected | Refused:
     return Refused(answer.code, answer.remark or "")
 
 
-def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
+def _view(header: LeaseAnswer, body: LeaseSyncStateSet, epoch: int) -> RoleView:
     learners = _numbers("logherdLearners", header.learners)
     processes = _numbers("logherdMemberRegistrations", header.processes)
     if len(processes) != len(body.members):
@@ -229,6 +229,7 @@ def _view(header: LeaseAnswer, body: SyncStateSet, epoch: int) -> RoleView:
         master_registration=Registration(header.master_registration or 0), version=header.sync_state_set_epoch or 0,
         members=tuple(BrokerId(each) for each in body.members), learners=tuple(map(BrokerId, learners)),
         processes=tuple(map(Registration, processes)), min_in_sync=minimum,
+        others=tuple((BrokerId(each), Registration(process)) for each, process in body.others),
     )  # fmt: skip
 
 

@@ -9,7 +9,13 @@ from logherd.controller.reports import Granted, RoleView, Withheld
 from logherd.controller.values import Group
 from logherd.service.ports import Reply, SharedReply
 from logherd.wire.bodies import encode_body
-from logherd.wire.bodies.brokers import ElectMasterAnswer, ReplicaIdentity, ReplicasInfo, SyncStateSet
+from logherd.wire.bodies.brokers import (
+    ElectMasterAnswer,
+    LeaseSyncStateSet,
+    ReplicaIdentity,
+    ReplicasInfo,
+    SyncStateSet,
+)
 from logherd.wire.bodies.routes import MemberGroup
 from logherd.wire.headers.controller import MasterResponse
 from logherd.wire.headers.leases import LeaseAnswer
@@ -73,8 +79,13 @@ def lease_reply(answer: Granted | Withheld, code: int = 0) -> SharedReply:
         withheld = answer.refusal.value if answer.refusal is not None else None
         header = replace(_lease_answer(answer.view), withheld=withheld)
     view = answer.view
-    body = b"" if view is None else encode_body(SyncStateSet(members=view.members, epoch=view.version))
-    return SharedReply(code, header, body)
+    return SharedReply(code, header, b"" if view is None else encode_body(_lease_body(view)))
+
+
+def _lease_body(view: RoleView) -> SyncStateSet:
+    if not view.others:
+        return SyncStateSet(members=view.members, epoch=view.version)
+    return LeaseSyncStateSet(members=view.members, epoch=view.version, others=view.others)
 
 
 def _lease_answer(view: RoleView | None) -> LeaseAnswer:

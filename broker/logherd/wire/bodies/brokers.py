@@ -18,6 +18,7 @@ __all__ = [
     "HaConnection",
     "HaRuntimeInfo",
     "HaSlaveInfo",
+    "LeaseSyncStateSet",
     "ReplicaIdentity",
     "ReplicasInfo",
     "StatsItem",
@@ -92,6 +93,12 @@ class SyncStateSet(Body, frozen=True, kw_only=True, gc=False):
 
     members: Sequence[Int64] = field(name="syncStateSet", default_factory=list)
     epoch: Int32 = field(name="syncStateSetEpoch", default=0)
+
+
+class LeaseSyncStateSet(SyncStateSet, frozen=True, kw_only=True, gc=False):
+    """904, of our controllers: also the latest process of each broker that is not in the set."""
+
+    others: Sequence[tuple[Int64, Int64]] = field(name="logherdOtherRegistrations", default_factory=list)
 
 
 class ReplicaIdentity(Body, frozen=True, kw_only=True, gc=False):

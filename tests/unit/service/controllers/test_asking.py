@@ -170,6 +170,7 @@ def test_the_role_of_a_follower_and_why_a_sick_master_has_no_lease(desk: Desk, b
         assert answer == desk.office.renew(sick, desk.now, heard=desk.now)
         assert answer.view is not None
         assert answer.view.learners == (4,)
+        assert answer.view.others == ((4, desk.registration(4)),)
 
 
 def test_that_nobody_leads_is_read_back(desk: Desk, broker: Broker) -> None:
