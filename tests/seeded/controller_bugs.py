@@ -24,7 +24,7 @@ from logherd.controller.holder import LeaseHolder
 from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
-from logherd.controller.values import GroupKey, SyncSet
+from logherd.controller.values import Group, GroupKey, SyncSet
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN
@@ -246,6 +246,10 @@ def _forget_the_epoch(patch: Patch) -> None:
     patch.setitem(machine._RULES, machine.Clean, clean)
 
 
+def _believe_the_record(patch: Patch) -> None:
+    patch.setattr(Group, "outrun", property(lambda self: False))
+
+
 def _one_cluster(patch: Patch) -> None:
     true = Machine.apply
 
@@ -302,6 +306,7 @@ BUGS = {
     "older-log": Bug("R11: a volume that was restored stays in sync", _trust_older_logs, ("L3", "R1"), 100),
     "same-epoch": Bug("R13, DX-6: a restarted master keeps its epoch", _same_epoch_after_a_restart, ("L1", "L2"), 50),
     "forget-epoch": Bug("R20, DX-18: a forgotten group begins anew", _forget_the_epoch, ("L2",), 100),
+    "lost-decisions": Bug("R20: an in-sync set counts that a log has outrun", _believe_the_record, ("L3",), 6_000),
     "one-cluster": Bug("DX-19: two clusters share a group", _one_cluster, ("liveness", "L3", "R10"), 50),
     "chance": Bug("R18: a command is not deterministic", _chance_in_apply, ("C5",), 10),
     "image": Bug("R18: an image leaves something out", _image_without_committed, ("C5",), 10),

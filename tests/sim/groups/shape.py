@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from sim.consensus.streams import stream
 from sim.leases.shape import KINDS as OTHERS
-from sim.leases.shape import draw_faults, draw_shape
+from sim.leases.shape import draw_faults, draw_shape, with_restore
 from sim.plan import Fault, Plan
 
 __all__ = ["FREE", "KINDS", "draw_free_plan", "draw_plan"]
@@ -30,7 +30,8 @@ def draw_plan(seed: int) -> Plan:
         shape, kinds=(others + 2 * more) or shape.kinds, faulty_ms=draw.choice((10_000, 15_000)), groups=1,
         controllers=draw.choice((1, 3, 3)),
     )  # fmt: skip
-    return _with_changes(Plan(NAME, seed, {**asdict(shape), "kinds": list(shape.kinds)}, draw_faults(seed, shape)))
+    plan = Plan(NAME, seed, {**asdict(shape), "kinds": list(shape.kinds)}, draw_faults(seed, shape))
+    return with_restore(_with_changes(plan))
 
 
 def draw_free_plan(seed: int, mode: str) -> Plan:

@@ -13,6 +13,7 @@ from sim.groups.faults import GroupFaults
 from sim.groups.settings import Settings
 from sim.groups.volume import Bases
 from sim.leases.broker import Broker
+from sim.leases.doubt import Forgiven
 from sim.leases.fate import require
 from sim.leases.world import KEYS, World
 from sim.plan import Plan
@@ -66,8 +67,11 @@ class GroupWorld(World):
     def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
         """R2: a client hears of its record; nobody else would answer one at this moment."""
         self.answered += 1
+        fate = self.observer.fate_of(broker)
         for other in self.group(broker.key):
             alone = other is broker or not isinstance(other, GroupBroker) or other.serves() is None
+            if not alone and fate.doubt.standing:
+                raise Forgiven("who led by the record leads on")
             require(alone, "R2", f"{broker.name} answers in epoch {epoch} while {other.name} serves")
 
     # ---- what clients were told ------------------------------------------------------------------------------------
@@ -87,4 +91,4 @@ class GroupWorld(World):
     def may_lose(self, broker: GroupBroker) -> bool:
         """Whether what was told may be lost, because an operator has accepted that."""
         fate = self.observer.fate_of(broker)
-        return fate.lost > 0 or fate.amnesty or fate.dissolved
+        return fate.lost > 0 or fate.amnesty or fate.dissolved or fate.doubt.standing

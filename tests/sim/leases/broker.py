@@ -57,6 +57,8 @@ class Broker(Process):
         self.beats = 0
         self.sick = False
         self.view: RoleView | None = None
+        self.known_at = 0
+        """When the controllers' view changed last here."""
         self.duty = Duty(self)
         self._target = self.draw.choice(list(self.world.controllers))
         self.soon(self.draw.randrange(BEAT_US), self._beat)
@@ -185,6 +187,10 @@ class Broker(Process):
         self.ask(work, lambda answer: self._hear(answer, sent))
 
     def _hear(self, answer: object, sent: int) -> None:
+        view = answer.view if isinstance(answer, (Granted, Withheld)) else None
+        if view is not None and self._is_forgotten(view, sent):
+            self._begin_again()
+            return
         if isinstance(answer, Granted):
             self.granted = True
             self.world.marks.hit_if("old-grant", sent + answer.holder_ms <= self.now_ms())
@@ -192,12 +198,26 @@ class Broker(Process):
             self.duty.handing_over = answer.hand_over
         elif isinstance(answer, Withheld) and answer.view is None:
             self.registration = Registration(0)
-        view = answer.view if isinstance(answer, (Granted, Withheld)) else None
         if view is not None and (
             self.view is None or (view.epoch, view.version) >= (self.view.epoch, self.view.version)
         ):
+            if self.view is None or (view.epoch, view.version) > (self.view.epoch, self.view.version):
+                self.known_at = self.now_ms()
             self.view = view
             self.duty.learn(view)
+
+    def _is_forgotten(self, view: RoleView, sent: int) -> bool:
+        """As `Liaison` finds out that the controllers have lost what they decided."""
+        known = self.view
+        older = known is not None and (view.epoch, view.version) < (known.epoch, known.version)
+        return older and sent > self.known_at
+
+    def _begin_again(self) -> None:
+        """What they say from now on is the latest, but for the epoch."""
+        assert self.view is not None
+        self.volume.epoch_seen = max(self.volume.epoch_seen, self.view.epoch)
+        self.holder.resign(self.view.epoch)
+        self.registration, self.view = Registration(0), None
 
     def _work(self) -> None:
         epoch, view = self.holder.epoch_at(self.now_ms()), self.view

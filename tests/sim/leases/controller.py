@@ -10,7 +10,7 @@ from logherd.controller.commands import Command, Tune, decode_command, encode_co
 from logherd.controller.machine import Machine
 from logherd.controller.office import Office
 from logherd.controller.reports import Report
-from logherd.controller.settings import LEASE_WAIT, OfficeOptions
+from logherd.controller.settings import LEASE_WAIT, OfficeOptions, epochs_above
 from logherd.controller.silence import Silence, patience_ms, successor
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Position
@@ -212,7 +212,8 @@ class Controller(Process):
         if event.role is Role.LEADER:
             self.world.observer.on_leader(self, event.term)
         if event.role is Role.LEADER and event.ready:
-            self.office = Office(self.machine, self.terms, OPTIONS, self.now_ms())
+            options = replace(OPTIONS, epochs_above=epochs_above(self.world.recoveries))
+            self.office = Office(self.machine, self.terms, options, self.now_ms())
             self._silence.begin(self.now_ms())
             self.world.note(self.name, f"leads term {event.term}")
             self.world.observer.on_office(self, event.term)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from logherd.controller.commands import Clean, Elect, Grounds
 from logherd.controller.values import BrokerId, Group, GroupKey, Replica, SyncSet
 from logherd.model.names import Epoch
+from sim.leases.doubt import Doubt, Forgiven
 from sim.leases.volume import Entry
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Fate:
 
     Acknowledged records may be lost only when everybody who had them went down before they had flushed them (of a
     store that may acknowledge so), or when an operator accepts it: by an unclean election, or by forgetting the
-    whole group.
+    whole group. What holds where the controllers have forgotten something, says `doubt`.
     """
 
     def __init__(self, key: GroupKey) -> None:
@@ -48,6 +49,7 @@ class Fate:
         self.amnesty = False
         self.dissolved = False
         """Whether the group was ever forgotten: what was acknowledged until another was founded is not known."""
+        self.doubt = Doubt()
         self._begun: dict[int, str] = {}
         self._resigned: dict[str, Epoch] = {}
 
@@ -67,7 +69,7 @@ class Fate:
         for broker in self.processes:
             if not broker.granted or (epoch := broker.believes()) is None:
                 continue
-            if leading is not None:
+            if leading is not None and not (self.doubt.standing and epoch != leading.believes()):
                 raise Violation(f"L1: {broker.name} and {leading.name} both hold a lease")
             leading = broker
             if epoch <= self._resigned.get(broker.incarnation, 0):
@@ -88,9 +90,15 @@ class Fate:
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
-    def on_group(self, group: Group, command: object) -> None:
+    def on_restored(self, group: Group | None, at_us: int, now_us: int) -> None:
+        """The controllers know what they knew at that time."""
+        self.doubt.begin(lost=group != self.group, since_us=at_us, now_us=now_us)
+        self.group = group
+
+    def on_group(self, group: Group, command: object, now_us: int) -> None:
         """L2, L3, R5, R9: the group has changed."""
         before, self.group = self.group, group
+        self.doubt.note(command, now_us)
         sync = group.sync
         old_epoch, old_version = (before.epoch, before.sync.version) if before is not None else (0, 0)
         require(group.epoch >= old_epoch, "L2", f"the epoch falls from {old_epoch} to {group.epoch}")
@@ -106,15 +114,29 @@ class Fate:
 
     def _on_elected(self, command: Elect, group: Group, before: Group | None) -> None:
         self.elections += 1
+        self.doubt.settle(before, command, led=group.epoch in self._begun)
         holding = [broker.name for broker in self.believers()]
         require(not holding, "L1", f"{holding} still believe in a lease when epoch {group.epoch} is given away")
         winner = self.process_of(group.replica(command.broker_id))
         if command.grounds is Grounds.DOUBTED and before is not None:
             self._check_doubted(before.sync, winner, {each: before.replica(each) for each in before.sync.doubted})
-        if command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or self.amnesty:
+        if command.grounds is Grounds.OUTRUN and self.doubt.more_lost and before is not None and winner is not None:
+            self._check_rest(before, winner)
+            self.accept_loss(winner)
+            return
+        given_up = command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or command in self.doubt.accepted
+        if given_up or self.amnesty:
             self.accept_loss(winner)
         elif winner is not None:
             require(winner.volume.holds(self.committed), "L3", f"{winner.name} is elected and lacks committed records")
+
+    def _check_rest(self, group: Group, winner: "Broker") -> None:
+        """L3: what the winner lacks nobody has any more who is in the group."""
+        most = winner.volume.same_as(self.committed)
+        for replica in group.replicas:
+            other = self.process_of(replica)
+            more = other is not None and not replica.learner and other.volume.same_as(self.committed) > most
+            require(not more, "L3", f"{winner.name} is elected, and broker {replica.broker_id} has more")
 
     def _check_doubted(
         self, sync: SyncSet, winner: "Broker | None", doubted: Mapping[BrokerId, Replica | None]
@@ -160,7 +182,7 @@ class Fate:
     def check_set(self) -> None:
         """L3: whoever may be elected without loss has everything that was acknowledged."""
         group = self.group
-        if group is None or self.amnesty:
+        if group is None or self.amnesty or self.doubt.standing:
             return
         for broker_id in group.sync.holders:
             broker = self.process_of(group.replica(broker_id))
@@ -174,6 +196,8 @@ class Fate:
         same = known == 0 or (len(log) >= known and log[known - 1] == self.committed[-1])
         if self.amnesty:
             return
+        if self.doubt.standing and not same:
+            raise Forgiven("who led by the record leads on")
         require(same, "R1", f"{broker.name} acknowledges another history")
         self.committed += log[known:]
         self.acknowledged += len(log) - known

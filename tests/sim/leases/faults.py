@@ -9,7 +9,8 @@ from sim.leases.broker import Broker
 from sim.leases.controller import Controller
 from sim.leases.orders import Orders
 from sim.leases.process import Process
-from sim.leases.shape import LEADING, MASTER
+from sim.leases.restored import Backups
+from sim.leases.shape import LEADING, LOSING, MASTER, RESTORE
 from sim.plan import Fault
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Faults:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.orders = Orders(world)
+        self.backups = Backups(world)
         self._twins: list[Broker] = []
         self._kinds: dict[str, Callable[[Process, int, Random], None]] = {
             **self._on_processes(), **self._on_controllers(), **self._on_brokers(), **self._by_operators()
@@ -34,6 +36,9 @@ class Faults:
         draw = Random(fault.number)
         victim = self._target(fault.target, draw)
         self._world.note(victim.name, f"{fault.kind} for {fault.lasts_ms} ms")
+        if fault.kind in LOSING:
+            for fate in self._world.observer.fates.values():
+                fate.doubt.told(self._world.now_us)
         self._kinds[fault.kind](victim, 1_000 * fault.lasts_ms, draw)
 
     def heal(self) -> None:
@@ -128,6 +133,7 @@ class Faults:
             "unconfirmed": lambda victim, lasts, draw: self._silence(self._leading(draw), lasts),
             "nap": lambda victim, lasts, draw: self._leading(draw).pause(lasts),
             "change-leader": lambda victim, lasts, draw: self._change_leader(draw),
+            RESTORE: lambda victim, lasts, draw: self.backups.restore(draw),
         }
 
     def _blackout(self, lasts: int) -> None:

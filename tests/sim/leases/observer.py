@@ -8,6 +8,7 @@ master whose successor leads.
 """
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logherd.controller.commands import Command, Elect, Grounds, Release
@@ -27,7 +28,17 @@ if TYPE_CHECKING:
     from sim.leases.volume import Entry
     from sim.leases.world import World
 
-__all__ = ["Observer"]
+__all__ = ["Known", "Observer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was decided at a moment, and by which leaders."""
+
+    decided_in: dict[int, Position]
+    end: Position
+    leaders: dict[int, str]
+    groups: dict[GroupKey, Group | None]
 
 
 class Observer:
@@ -56,6 +67,19 @@ class Observer:
         """A record that never was."""
         self._numbers += 1
         return (epoch, self._numbers)
+
+    def known(self) -> Known:
+        """What is decided now; a majority of the controllers has it on their disks."""
+        groups = {key: fate.group for key, fate in self.fates.items()}
+        return Known(dict(self._decided_in), self._ends[-1] if self._ends else Position(0), dict(self._leaders), groups)
+
+    def forget(self, known: Known, at_us: int) -> None:
+        """All controllers go on from this."""
+        self._decided_in, self._leaders = dict(known.decided_in), dict(known.leaders)
+        self._ends = [end for end in self._ends if end <= known.end]
+        self._images = {end: image for end, image in self._images.items() if end <= known.end}
+        for key, group in known.groups.items():
+            self.fates[key].on_restored(group, at_us, self.world.now_us)
 
     def check(self) -> None:
         """After every event."""
@@ -119,7 +143,7 @@ class Observer:
         if group is not None and group.key in self.fates and verdict.refusal is None:
             fate = self.fates[group.key]
             known = fate.group
-            fate.on_group(group, command)
+            fate.on_group(group, command, self.world.now_us)
             self.signs.on_group(fate, known, command, verdict)
 
     # ---- what a leading controller hears and says --------------------------------------------------------------
@@ -144,7 +168,7 @@ class Observer:
         for fate in self.fates.values():
             group = controller.machine.group(fate.key)
             named = office.serving(group, now) if office is not None and group is not None else None
-            if named is None or group is None:
+            if named is None or group is None or fate.doubt.standing:
                 continue
             for broker in fate.believers():
                 epoch = broker.believes()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.choosing import choose
-from logherd.controller.commands import Clean, Command, Configure, SetLearner, Tune
+from logherd.controller.commands import Clean, Command, Configure, Elect, SetLearner, Tune
 from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -53,7 +53,7 @@ class Orders:
             self._world.marks.hit_if("order-stale", admitted is Refusal.FENCED_EPOCH)
             self._world.marks.hit_if("order-early", admitted is Refusal.LEASE_RUNS)
         else:
-            desk.propose(admitted, lambda verdict: None)
+            self._order(desk, wanted, admitted)
 
     def set_learner(self, key: GroupKey, draw: Random, *, learner: bool) -> None:
         """Promote or demote."""
@@ -130,4 +130,9 @@ class Orders:
         wanted = ElectionRequest(group=group.key, target=best.broker_id, unclean=True)
         admitted = admit_election(desk.office, wanted, now)
         if not isinstance(admitted, Refusal):
-            desk.propose(admitted, lambda verdict: None)
+            self._order(desk, wanted, admitted)
+
+    def _order(self, desk: "Controller", wanted: ElectionRequest, command: Command) -> None:
+        if wanted.unclean and isinstance(command, Elect):
+            self._world.observer.fates[wanted.group].doubt.accepted.add(command)
+        desk.propose(command, lambda verdict: None)

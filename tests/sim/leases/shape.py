@@ -8,7 +8,10 @@ from typing import Any
 from sim.consensus.streams import stream
 from sim.plan import Fault, Plan
 
-__all__ = ["KINDS", "LEADING", "MASTER", "Shape", "draw_faults", "draw_plan", "draw_shape", "simpler"]
+__all__ = [
+    "KINDS", "LEADING", "LOSING", "MASTER", "RESTORE", "Shape", "draw_faults", "draw_plan", "draw_shape", "simpler",
+    "with_restore",
+]  # fmt: skip
 
 NAME = "leases"
 MASTER, LEADING = -1, -2
@@ -19,7 +22,12 @@ CONTROLLERS = ("double", "blackout", "controller-full", "unconfirmed", "nap", "c
 BROKERS = ("full", "sick", "power", "wipe", "replace", "rollback", "twin", "stop", "old-exit", "move", "bounce")
 STRAGGLERS = ("late-grant", "late-beat", "echo")
 ORDERS = ("transfer", "elect", "unclean", "demote", "promote", "forget", "tune", "configure", "dissolve")
-KINDS = PROCESSES + CONTROLLERS + BROKERS + STRAGGLERS + ORDERS
+RESTORE = "restore"
+"""Once in a run, if at all; `lasts_ms` says how old the state is that the controllers go on from."""
+_DRAWN = PROCESSES + CONTROLLERS + BROKERS + STRAGGLERS + ORDERS
+KINDS = (*_DRAWN, RESTORE)
+LOSING = ("power", "wipe", "replace", "rollback", "twin", "demote", "promote", "forget", "dissolve", "configure")
+"""Who loses something, or is put into another place."""
 _OFTEN = ("pause", "crash", "isolate", "minority", "double", "transfer")
 
 
@@ -53,7 +61,7 @@ def draw_shape(seed: int) -> Shape:
     draw = stream(seed, "config")
     brokers = draw.choice((2, 3, 3, 3, 4))
     calm = draw.random() < 0.5
-    kinds = tuple(kind for kind in KINDS if draw.random() < (0.7 if kind in _OFTEN else 0.4))
+    kinds = tuple(kind for kind in _DRAWN if draw.random() < (0.7 if kind in _OFTEN else 0.4))
     return Shape(
         groups=draw.choice((1, 1, 1, 2)),
         controllers=draw.choice((1, 3, 3, 3, 3, 3, 3, 5)),
@@ -79,7 +87,7 @@ def draw_plan(seed: int) -> Plan:
     """The whole run of a seed: its shape, and its faults in time order."""
     shape = draw_shape(seed)
     data: dict[str, Any] = {**asdict(shape), "kinds": list(shape.kinds)}
-    return Plan(NAME, seed, data, draw_faults(seed, shape))
+    return with_restore(Plan(NAME, seed, data, draw_faults(seed, shape)))
 
 
 def draw_faults(seed: int, shape: Shape) -> tuple[Fault, ...]:
@@ -92,6 +100,22 @@ def draw_faults(seed: int, shape: Shape) -> tuple[Fault, ...]:
         if at >= shape.faulty_ms:
             return tuple(faults)
         faults.append(_draw_fault(draw, shape, at))
+
+
+def with_restore(plan: Plan) -> Plan:
+    """Now and then all controllers lose what they decided last. All else is what it would be without, but that nobody
+    loses anything, nor is anybody put into another place, in the time of which they will know nothing: that one is not
+    to be trusted would be forgotten, too, and nothing could mend that. Nor do they know of longer leases."""
+    draw = stream(plan.seed, "restore")
+    if draw.random() >= 0.05:
+        return plan
+    until = plan.shape["faulty_ms"]
+    at = draw.randrange(until // 3, until - 500)
+    fault = Fault(at, RESTORE, draw.randrange(64), draw.choice((1_500, 3_000, 5_000)), draw.getrandbits(32))
+    begin = at - fault.lasts_ms - 1_500
+    rest = [each for each in plan.faults if each.kind not in LOSING or not begin <= each.at_ms <= at]
+    faults = tuple(sorted((*rest, fault), key=lambda each: each.at_ms))
+    return plan.replaced(shape={**plan.shape, "changing_leases": False}, faults=faults)
 
 
 def _draw_fault(draw: Random, shape: Shape, at: int) -> Fault:

@@ -33,6 +33,7 @@ _GROUNDS = {
     Grounds.LEASE_OVER: "lease-waited-out",
     Grounds.RELEASED: "released",
     Grounds.DOUBTED: "doubted",
+    Grounds.OUTRUN: "outrun",
     Grounds.UNCLEAN: "unclean",
     Grounds.FIRST_BY_OPERATOR: "first-by-operator",
 }
@@ -82,7 +83,8 @@ class Signs:
     def on_chosen(self, command: Elect, heard: dict[tuple[GroupKey, int, int], Report]) -> None:
         """An office proposes somebody."""
         others = [each for each in heard.values() if each.group == command.group]
-        (chosen,) = [each for each in others if each.registration == command.registration]
+        process = (command.broker_id, command.registration)
+        (chosen,) = [each for each in others if (each.broker_id, each.registration) == process]
         alive = [each for each in others if each.broker_id in command.alive]
         self._marks.hit_if("no-space-passed-over", any(not each.space for each in alive))
         self._marks.hit_if("led-without-space", not chosen.space)

@@ -2,8 +2,9 @@
 
 Faults: clocks that differ in rate up to the bound, pauses of any process, crashes with loss of what was not flushed,
 brokers that start again as another incarnation, with an empty, an older or a torn store, or twice; guardians that
-report an exit, late or not at all; partitions (also one way, also from some controllers only); messages that are lost,
-late, doubled and out of order; full disks; and operators that order whatever can be ordered.
+report an exit, late or not at all; controllers that all go on from older disks; partitions (also one way, also from
+some controllers only); messages that are lost, late, doubled and out of order; full disks; and operators that order
+whatever can be ordered.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from sim.consensus.trace import Trace
 from sim.leases.broker import Broker
 from sim.leases.calm import Calm
 from sim.leases.controller import Controller
+from sim.leases.doubt import Forgiven
 from sim.leases.faults import Faults
 from sim.leases.marks import Marks
 from sim.leases.net import Net
@@ -46,6 +48,10 @@ class World:
         self.terms = LeaseTerms(lease_ms=1_000, bound_ppm=20_000)
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self.net = Net(self)
+        self.era = 0
+        """How often the controllers have gone on from older disks."""
+        self.recoveries = 0
+        """How often it was an operator who recovered the quorum."""
         keys = KEYS[: self.shape.groups]
         self.observer = Observer(self, list(keys))
         names = tuple(ReplicaId(f"n{number}") for number in range(1, self.shape.controllers + 1))
@@ -115,12 +121,17 @@ class World:
         """Faults first; then a master must come to lead each group. Raises: Violation, or whatever the cores raise."""
         for fault in self.plan.faults:
             self.after(1_000 * fault.at_ms, lambda fault=fault: self.faults.strike(fault))  # type: ignore[misc]
-        self.run_until(1_000 * self.shape.faulty_ms)
-        self.note("-", "healed")
-        self.faults.heal()
-        Calm(self).run(self.now_us + CALM_US)
+        self.faults.backups.plan()
+        try:
+            self.run_until(1_000 * self.shape.faulty_ms)
+            self.note("-", "healed")
+            self.faults.heal()
+            Calm(self).run(self.now_us + CALM_US)
+        except Forgiven as why:
+            self.marks.hit("outrun-unknown")
+            self.note("-", f"nothing more is promised: {why}")
 
     def ship(self, envelope: Envelope) -> None:
         """A message between controllers."""
-        to = self.controllers[str(envelope.to)]
-        self.net.send(str(envelope.sender), to.name, lambda: to.receive(envelope))
+        to, era = self.controllers[str(envelope.to)], self.era
+        self.net.send(str(envelope.sender), to.name, lambda: to.receive(envelope) if self.era == era else None)
