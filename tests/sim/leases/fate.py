@@ -196,7 +196,8 @@ class Fate:
         same = known == 0 or (len(log) >= known and log[known - 1] == self.committed[-1])
         if self.amnesty:
             return
-        if self.doubt.standing and not same:
+        later = max(self._begun, default=0) > log[-1][0]
+        if self.doubt.standing and (later or not same):  # one of two histories will be given up
             raise Forgiven("who led by the record leads on")
         require(same, "R1", f"{broker.name} acknowledges another history")
         self.committed += log[known:]
