@@ -205,7 +205,7 @@ class Controllers:
         self, admin: str, method: str, path: str, body: Document | None = None, token: str | None = None
     ) -> tuple[int, Document]:
         """Status and JSON object. Raises _Unanswered."""
-        from http.client import HTTPConnection, HTTPException
+        from http.client import BadStatusLine, HTTPConnection, HTTPException
 
         from logherd.client.peers import parse_address
 
@@ -222,6 +222,9 @@ class Controllers:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             document = json.loads(answer.read(_ANSWER_BYTES_MAX))
+        except BadStatusLine as error:  # so does every other port of a controller or broker; or it has just died
+            hint = "; is this an admin port?" if method == "GET" else ""
+            raise _Unanswered(f"no answer in HTTP{hint}", sent=sent) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise _Unanswered(reason, sent=sent) from error

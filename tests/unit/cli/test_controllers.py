@@ -272,6 +272,16 @@ def test_a_broker_that_was_taken_for_a_controller_is_told(terminal: Terminal, to
         assert terminal.said == f"logherd: no leader of the controllers answers, nothing was done: {said}"
 
 
+def test_a_port_that_is_no_admin_port_is_told(terminal: Terminal, token: Path) -> None:
+    with serving_broker() as remoting:
+        said = f"{remoting}: no answer in HTTP; is this an admin port?\n"
+        for command in ("groups list", "quorum status", "switchover orders"):
+            assert terminal.run(*command.split(), "--admin", remoting) == 1
+            assert terminal.said == f"logherd: no controller answers: {said}"
+        assert terminal.run("quorum", "transfer", "--admin", remoting, "--token-file", str(token)) == 1
+        assert terminal.said == f"logherd: no leader of the controllers answers, nothing was done: {said}"
+
+
 def test_no_controller_at_all_is_told_at_once(terminal: Terminal, nowhere: str, token: Path) -> None:
     assert terminal.run("quorum", "status", "--admin", nowhere) == 1
     assert terminal.said == f"logherd: no controller answers: {nowhere}: Connection refused\n"
