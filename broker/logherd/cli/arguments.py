@@ -11,8 +11,8 @@ import typer
 from logherd.cli import exits
 
 __all__ = [
-    "NameServerOption", "Output", "OutputOption", "cell", "end_with", "name_servers", "show", "show_table", "table",
-    "tag_names", "topic_name",
+    "NameServerOption", "Output", "OutputOption", "cell", "end_with", "key_names", "name_servers", "show", "show_table",
+    "table", "tag_names", "topic_name",
 ]  # fmt: skip
 
 
@@ -81,6 +81,14 @@ def tag_names(tags: list[str] | None) -> list[str] | None:
     if size > limit:
         raise typer.BadParameter(f"the tags take {size} bytes, at most {limit} are allowed")
     return tags
+
+
+def key_names(keys: list[str] | None) -> list[str] | None:
+    """Keys to find a message by. Raises: typer.BadParameter for what would be stored as several keys, or as none."""
+    for key in keys or ():
+        if not key or " " in key:
+            raise typer.BadParameter(f"{key!r} is no single key, for a blank ends one; give --key again for each")
+    return keys
 
 
 def show(output: Output, document: object, text: str) -> None:

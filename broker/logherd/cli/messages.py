@@ -13,6 +13,7 @@ from logherd.cli.arguments import (
     Output,
     OutputOption,
     end_with,
+    key_names,
     name_servers,
     show,
     tag_names,
@@ -46,7 +47,9 @@ def send_command(
     bodies: Annotated[list[str], typer.Argument(metavar="BODY...", help="Texts to send; - reads lines from input.")],
     name_server: NameServerOption = "127.0.0.1:9876",
     tag: Annotated[str | None, typer.Option(help="Tag, which consumers can filter by.")] = None,
-    keys: Annotated[list[str] | None, typer.Option("--key", help="Key to find it by; may be given again.")] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option("--key", help="Key to find it by; may be given again.", callback=key_names)
+    ] = None,
     queue_key: Annotated[str | None, typer.Option(help="Messages with equal queue keys share a queue.")] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:

@@ -65,6 +65,13 @@ def test_a_tag_that_no_message_would_match_is_refused(terminal: Terminal, tag: s
     assert said in told(terminal)
 
 
+@pytest.mark.parametrize("key", ["a b", " a", "a ", ""])
+def test_a_key_that_would_be_stored_as_others_or_none_is_refused(terminal: Terminal, key: str, nowhere: str) -> None:
+    assert terminal.run("send", "t", "body", "--key", "c", "--key", key, "-n", nowhere) == 2
+    assert "Invalid value for '--key': " in told(terminal)
+    assert f"{key!r} is no single key" in told(terminal)
+
+
 @pytest.mark.parametrize("option", ["--tag", "--key"])
 def test_a_message_that_cannot_be_sent_as_it_is_is_not_sent(terminal: Terminal, option: str, nowhere: str) -> None:
     assert terminal.run("send", "t", "body", option, "a\x02b", "-n", nowhere) == 1
