@@ -160,8 +160,8 @@ def _outrun(group: Group, office: Office, now: int) -> str:
     if not lacking and best is not None and (losing := outrun_loses(group, best, seen_of)):
         return (
             "The controllers have lost decisions, and there are two histories: what a later leadership than the latest "
-            f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed beyond "
-            "that. Only an unclean election, which loses one of them, helps."
+            f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed "
+            "beyond that. Only an unclean election, which loses one of them, helps."
         )
     until = f"once {lacking} more that were in sync report" if lacking else "as soon as it could lead"
     return (
