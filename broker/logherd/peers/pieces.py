@@ -172,7 +172,7 @@ class PieceServer:
                     return
                 self._note(writer, waits=True)
                 answer = await self._give(decode_ask(frame))
-                if answer is None:
+                if answer is None or writer.transport.is_closing():  # to write then is an error of uvloop's
                     return
                 writer.write(make_frame(*answer))
                 async with asyncio.timeout(self._seconds):

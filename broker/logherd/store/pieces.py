@@ -93,8 +93,11 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
                 return each
         damaged = [each for each in found if each.state is PieceState.DAMAGED]
         piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
-        if damaged and len(damaged) == len(found) and not _is_proven(segments, ask, kept.end, bare_end):
-            return damaged[0]._replace(state=PieceState.NOT_YET) if piece.state is PieceState.WHOLE else damaged[0]
+        if damaged and len(damaged) == len(found):
+            if piece.state is not PieceState.WHOLE:
+                return damaged[0]
+            if not _is_proven(segments, ask, kept.end, bare_end):
+                return damaged[0]._replace(state=PieceState.NOT_YET)
         return piece._replace(at=damaged[0].at) if damaged and piece.at is None else piece
     finally:
         for segment in segments:
@@ -103,12 +106,12 @@ def read_piece(files: Files, root: str, ask: PieceAsk, kept: Kept, *, bytes_max:
 
 def _read_held(segments: list[Segment], ask: PieceAsk, bytes_max: int, bare_end: int) -> Piece:
     """Of what is not known to be committed here, but to the asker, in whose log the same records stand before and
-    behind it: then all between them is the same. What stands behind is compared last: if this log is cut meanwhile, all
-    behind the cut is zeroed before other records come to lie there."""
+    behind it: then all between them is the same. What stands behind is compared before and after the reading: if this
+    log is cut meanwhile, all behind the cut is zeroed before other records come to lie there, the asker's or not."""
     before, after = ask.before, ask.after
     if before is None or after is None or not before.end <= ask.start < ask.end <= after.start:
         return Piece(PieceState.NOT_YET)
-    if _compare(segments, before, bare_end).state is PieceState.WHOLE:
+    if all(_compare(segments, each, bare_end).state is PieceState.WHOLE for each in (before, after)):
         piece = _read(segments, ask, min(bytes_max, ask.end - ask.start), bare_end)
         if piece.state is PieceState.WHOLE and _compare(segments, after, bare_end).state is PieceState.WHOLE:
             return piece

@@ -78,6 +78,9 @@ class Writer:
     def abort(self) -> None:
         self.closed = True
 
+    def is_closing(self) -> bool:
+        return self.closed
+
 
 def reader_of(*frames: bytes) -> asyncio.StreamReader:
     """Of a peer that has said this, and is silent then."""
@@ -128,6 +131,19 @@ async def test_whoever_has_gone_when_its_answer_comes_is_let_go() -> None:
     async with asyncio.timeout(30):
         await served(reader_of(ASK, ASK), Writer(ConnectionResetError()), asks)
     assert len(asks) == 1
+
+
+async def test_nothing_is_written_to_whoever_has_gone_while_its_answer_was_read() -> None:
+    """The loop of the product takes that for an error of the program, and the healing would end."""
+    writer = Writer()
+
+    async def give(each: Asked) -> tuple[bytes, bytes]:
+        writer.abort()
+        return piece(each.ask.end)
+
+    async with asyncio.timeout(30):
+        await PieceServer(give, seconds=60, connections_max=4).serve(reader_of(ASK), writer)  # type: ignore[arg-type]
+    assert writer.frames == []
 
 
 async def test_nothing_more_is_read_for_whoever_has_not_taken_what_it_asked_for() -> None:

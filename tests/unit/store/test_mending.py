@@ -301,6 +301,32 @@ def test_what_is_held_between_records_that_both_have_is_given_whoever_knows_that
     assert said() is PieceState.NOT_YET, "what is not committed is no damage"
 
 
+def test_what_was_read_before_the_log_was_cut_is_not_given_as_what_stands_there_since(
+    pair: tuple[SimDisk, SimDisk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a leader that follows again: its end gives way to the true one while another replica asks for that."""
+    damaged, whole = pair
+    damaged.names[SECOND].base[5000] ^= 1
+    (damage,) = survey(damaged, ROOT).damages
+    before, after = damage.before, damage.after
+    assert before is not None
+    assert after is not None
+    content, end = whole.names[SECOND].base, kept(whole).end
+    true, reading = bytes(content), pieces._read
+    content[after.start - 16384 + 50] ^= 1
+
+    def read(*arguments: object) -> pieces.Piece:
+        piece = reading(*arguments)  # type: ignore[arg-type]
+        content[:] = true
+        return piece
+
+    monkeypatch.setattr(pieces, "_read", read)
+    ask = PieceAsk(start=damage.start, end=damage.end, before=before, after=after)
+    assert read_piece(whole, ROOT, ask, Kept(0, 16384, end), bytes_max=1000).state is PieceState.NOT_YET
+    content[:] = true
+    assert read_piece(whole, ROOT, ask, Kept(0, 16384, end), bytes_max=1000).state is PieceState.WHOLE
+
+
 def test_one_further_behind_shows_that_the_log_is_the_same_if_all_that_stands_beside_it_is_damaged(
     pair: tuple[SimDisk, SimDisk],
 ) -> None:

@@ -224,7 +224,7 @@ class Healer:
     async def _fetch(self, ask: PieceAsk) -> tuple[Source, Given, bytes] | None:
         """From whoever has it; waits for as long as nobody does. None: it is deleted, here too. Raises: _Superseded."""
         told: tuple[dict[str, str], bool] | None = None
-        deleted_since = _now()
+        deleted_since, further = _now(), False
         while True:
             said: dict[str, str] = {}
             answers: dict[str, Given] = {}
@@ -232,7 +232,8 @@ class Healer:
                 fetched = await self._ask(source, ask, said, answers)
                 if fetched is not None:
                     return fetched
-            if not ask.further and (ask := await self._asking_further(ask, answers)).further:
+            if not further and any(each.state is PieceState.NOT_YET for each in answers.values()):
+                further, ask = True, await self._asking_further(ask)
                 continue
             leader = next((name for name, each in answers.items() if each.leads and each.state is PieceState.GONE), "")
             if leader:
@@ -254,10 +255,10 @@ class Healer:
                     return None
             await asyncio.sleep(_ROUND_SECONDS)
 
-    async def _asking_further(self, ask: PieceAsk, answers: dict[str, Given]) -> PieceAsk:
+    async def _asking_further(self, ask: PieceAsk) -> PieceAsk:
         """Who may have it may lack all that stands beside it: then records further behind show that its log is the
         same."""
-        if ask.after is None or all(each.state is not PieceState.NOT_YET for each in answers.values()):
+        if ask.after is None:
             return ask
         return replace(ask, further=await asyncio.to_thread(further_behind, self._files, self._root, ask.after))
 
