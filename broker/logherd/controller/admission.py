@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from logherd.controller import membership
 from logherd.controller.choosing import best_of, choose, founders, gives_way, longest, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.electing import elect_command, grounds_of
 from logherd.controller.insync import added_members
-from logherd.controller.office import Office, elect_command, grounds_of
+from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, GroupKey, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch

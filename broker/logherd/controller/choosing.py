@@ -11,6 +11,7 @@ from logherd.controller.reports import Report, Seen
 from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Group, Replica
 from logherd.controller.verdicts import Refusal
+from logherd.replication.epochs import Point
 
 __all__ = [
     "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "knows_more",
@@ -149,8 +150,16 @@ def outrun_loses(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]
     that had been forgotten. One of two histories must be given up then, and which one, only a person may say."""
     replicas = [each for each in map(group.replica, founders(group, seen_of)) if each is not None]
     reports = {each.broker_id: seen.report for each in replicas if (seen := seen_of(each)) is not None}
-    end = reports[best.broker_id].end.position if best.broker_id in reports else 0
-    return [broker_id for broker_id, report in reports.items() if report.committed.position > end]
+    own = reports.get(best.broker_id)
+    if own is None:
+        return list(reports)
+    # Of its last leadership it may know nothing to be committed: then all behind what it does know may be another's.
+    limit = own.end if own.committed.epoch == own.end.epoch else own.committed
+    return [each for each, report in reports.items() if _beyond(report.committed, limit, own.end)]
+
+
+def _beyond(committed: Point, limit: Point, end: Point) -> bool:
+    return committed.position > limit.position or (committed.position == end.position and committed != end)
 
 
 def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:

@@ -89,8 +89,8 @@ class Grounds(Enum):
 
 
 class Elect(_Command, frozen=True, kw_only=True, tag="elect"):
-    """Make this process the master in the epoch after `expected_epoch`. `alive`: who of the in-sync set is known to
-    live and stays in it."""
+    """Make this process the master in the epoch after `expected_epoch`, or in `epoch`, a later one. `alive`: who of the
+    in-sync set is known to live and stays in it."""
 
     group: GroupKey
     expected_epoch: Epoch
@@ -99,6 +99,7 @@ class Elect(_Command, frozen=True, kw_only=True, tag="elect"):
     alive: tuple[BrokerId, ...]
     grounds: Grounds
     request: str = ""
+    epoch: Epoch | UnsetType = UNSET
 
 
 class Release(_Command, frozen=True, kw_only=True, tag="release"):

@@ -30,8 +30,6 @@ __all__ = ["cancel_transfer", "elect", "plan_transfer", "release"]
 
 _FIRST = (Grounds.FIRST, Grounds.FIRST_BY_OPERATOR)
 _WITH_LOSS = (Grounds.DOUBTED, Grounds.OUTRUN, Grounds.UNCLEAN)
-_OUTRUN_LEAP = 1 << 12
-"""How many epochs are passed over where decisions were lost: some may have begun of which no broker has told yet."""
 
 
 def elect(group: Group | None, command: Elect) -> Verdict:
@@ -48,7 +46,9 @@ def elect(group: Group | None, command: Elect) -> Verdict:
     wrong = _unelectable(winner, command) or _groundless(group, winner, command)
     if wrong is not None:
         return refused(group, wrong, f"broker {winner.broker_id}, {command.grounds.value}: {wrong.value}")
-    epoch = Epoch(group.epoch + (_OUTRUN_LEAP if command.grounds is Grounds.OUTRUN else 1))
+    epoch = Epoch(group.epoch + 1) if command.epoch is UNSET else command.epoch
+    if epoch <= group.epoch:
+        return refused(group, Refusal.FENCED_EPOCH, f"the epoch is {group.epoch}, and {epoch} is no later one")
     tenure = Tenure(
         broker_id=winner.broker_id, store_id=winner.store_id, incarnation=winner.incarnation,
         registration=winner.registration, epoch=epoch, request=command.request,

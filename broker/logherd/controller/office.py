@@ -8,7 +8,6 @@ what it was made from, so one that comes late changes nothing.
 Source: controller-ha R1, R2, R10, R12, R19, R21; design H4.
 """
 
-from collections.abc import Iterable
 from typing import TypeGuard
 
 from msgspec import Struct
@@ -41,6 +40,7 @@ from logherd.controller.commands import (
     Release,
     Tune,
 )
+from logherd.controller.electing import elect_command, grounds_of
 from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.phases import Phases
@@ -51,7 +51,7 @@ from logherd.controller.verdicts import Refusal, Verdict
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
-__all__ = ["Office", "elect_command", "grounds_of", "view_of"]
+__all__ = ["Office", "view_of"]
 
 
 class _Words(Struct, frozen=True):
@@ -65,10 +65,11 @@ class _Words(Struct, frozen=True):
 
 
 class _Moments(Struct):
-    """When the office began, and when it granted a lease last."""
+    """When the office began, when it granted a lease last, and when one of a group was given back."""
 
     began: int
     granted_at: int
+    given_back: dict[GroupKey, int]
 
 
 class Office:
@@ -83,7 +84,7 @@ class Office:
     def __init__(self, machine: Machine, terms: LeaseTerms, options: OfficeOptions, now: int) -> None:
         self.machine = machine
         self._options = options
-        self._moments = _Moments(now, now)
+        self._moments = _Moments(now, now, {})
         self._leases = LeaseTable(terms, now, earlier_ms=machine.lease_wait_ms)
         self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
         self._electing: dict[GroupKey, int] = {}
@@ -208,8 +209,10 @@ class Office:
 
     def seen_in(self, group: Group, now: int) -> SeenOf:
         """`seen` of this group's replicas at this moment, as those who choose among them ask it."""
-        over = self.over_at(group) if longest_leads(group) else 0
-        since = over if over <= now else 0
+        since = 0
+        if longest_leads(group):
+            over = self.over_at(group)
+            since = max(over if over <= now else 0, self._moments.given_back.get(group.key, 0))
 
         def seen(replica: Replica) -> Seen | None:
             found = self.seen(replica, group.key, now)
@@ -303,10 +306,8 @@ class Office:
                 self._phases.relieved(group.key, now)
         if verdict.refusal is None and _silences(command, group):
             self._forget(group, command)
-        if isinstance(command, Release) and longest_leads(group):
-            for place, seen in self._seen.items():
-                if place[0] == group.key:
-                    self._seen[place] = replace(seen, stands=False)
+        if isinstance(command, Release) and verdict.refusal is None and longest_leads(group):
+            self._moments.given_back[group.key] = now + 1
         self._agenda.hasten(group.key, now)
 
     def dropped(self, command: Command) -> None:
@@ -476,23 +477,3 @@ def _silences(command: Command, group: Group) -> TypeGuard[Register | Release]:
     if isinstance(command, Release):
         return command.exited or group.transfer is None
     return isinstance(command, Register)
-
-
-def elect_command(
-    group: Group, best: Replica, alive: Iterable[BrokerId], grounds: Grounds, request: str = ""
-) -> Elect:  # fmt: skip
-    """The election of this replica's process, from the state as it is."""
-    return Elect(
-        group=group.key, expected_epoch=group.epoch, broker_id=best.broker_id, registration=best.registration,
-        alive=tuple(alive), grounds=grounds, request=request,
-    )  # fmt: skip
-
-
-def grounds_of(group: Group) -> Grounds:
-    """Why nobody leads a founded group whose lease is over."""
-    if group.outrun:
-        return Grounds.OUTRUN
-    if not group.sync.holders:
-        return Grounds.DOUBTED
-    released = group.tenure is not None and group.tenure.released
-    return Grounds.RELEASED if released else Grounds.LEASE_OVER

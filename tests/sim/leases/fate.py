@@ -124,7 +124,8 @@ class Fate:
             self._check_rest(before, winner)
             self.accept_loss(winner)
             return
-        given_up = command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or command in self.doubt.accepted
+        ordered = command.grounds in (Grounds.OUTRUN, Grounds.FIRST_BY_OPERATOR) and command in self.doubt.accepted
+        given_up = command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or ordered
         if given_up or self.amnesty:
             self.accept_loss(winner)
         elif winner is not None:

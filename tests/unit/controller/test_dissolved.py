@@ -2,6 +2,7 @@
 
 from logherd.controller.commands import Clean, Elect
 from logherd.controller.reports import Withheld
+from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import ORIGIN, Point
 from unit.controller.desk import KEY, Desk, point
@@ -64,5 +65,24 @@ def test_r20_what_was_told_of_a_log_before_the_leader_exited_founds_no_group() -
     for broker in (2, 4):
         assert desk.beat(broker, end=LONG) == Withheld(None, Refusal.FENCED_EPOCH)
         desk.register(broker, end=LONG)
-    (election,) = pass_time(desk, 500, b2=LONG, b3=point(1, 150), b4=LONG)
+    (election,) = pass_time(desk, 1_000, b2=LONG, b3=point(1, 150), b4=LONG)
     assert election.broker_id == 2
+
+
+def test_a_lease_that_is_given_back_makes_nobody_pass_for_dead() -> None:
+    """Its id would be free for another store, and a process could be forgotten that lives."""
+    desk = dissolved(SHORT)
+    desk.beat(1, 2, 3, end=SHORT)
+    desk.release(1)
+    assert [broker for broker in (1, 2, 3) if desk.office.alive(desk.group, BrokerId(broker), desk.now)] == [2, 3]
+
+
+def test_a_release_that_is_refused_delays_nobody() -> None:
+    desk = dissolved(SHORT)
+    for _ in range(0, 10_000, 250):
+        desk.beat(1, 2, 3, end=SHORT)
+        desk.now += 1
+        assert desk.release(2, life=7).refusal is Refusal.FENCED_PROCESS
+        if desk.wait(249):
+            return
+    raise AssertionError("nobody was elected")

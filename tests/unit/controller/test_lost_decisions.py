@@ -218,7 +218,20 @@ def test_r20_what_is_committed_within_the_longest_log_is_no_other_history() -> N
     bring(desk, 2, AHEAD)
     elections = []
     for _ in range(0, 10_000, 500):
-        desk.beat(1, 3, end=point(1, 950), committed=point(1, 900))
-        desk.beat(2, end=AHEAD)
+        desk.beat(1, 3, end=point(1, 950), committed=point(1, 880))
+        desk.beat(2, end=AHEAD, committed=point(3, 890))
         elections += desk.wait(500)
     assert elections[0].broker_id == 2
+
+
+@pytest.mark.parametrize(("committed", "known"), [(850, point(1, 600)), (900, point(3, 890))])
+def test_r20_what_the_longest_log_cannot_hold_is_another_history_though_that_ends_earlier(
+    committed: int, known: Point
+) -> None:
+    """The later leadership knows of nothing committed behind 600; or a record of another epoch ends there."""
+    desk = restored()
+    bring(desk, 2, AHEAD)
+    for _ in range(0, 30_000, 500):
+        desk.beat(1, 3, end=point(1, 950), committed=point(1, committed))
+        desk.beat(2, end=AHEAD, committed=known)
+        assert desk.wait(500) == []

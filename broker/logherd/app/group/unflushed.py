@@ -15,7 +15,8 @@ While it is not there unflushed.json.spare is its room: a broker that was stoppe
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -47,6 +48,8 @@ class Unflushed:
     trusted: bool
     flush: str
     cache: str
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ended: bool = False
 
     @staticmethod
     def open(files: Files, directory: str, *, flush: str, cache: str | None = None) -> "Unflushed":
@@ -75,18 +78,21 @@ class Unflushed:
         have lost something: what is acknowledged later is in the present cache, or flushed. Blocks; durable when this
         returns. Raises: StoreFull, OSError; a later process is not trusted then, unless all has been done.
         """
-        if self.trusted:
-            return
-        if self.flush == "async":
-            content = _Content(format=_FORMAT, cache=self.cache)
-            replace_in_spare(self.files, self.directory, _NAME, msgspec.json.encode(content))
-        else:
-            _forget(self.files, self.directory)
+        with self.lock:
+            if self.trusted or self.ended:
+                return
+            if self.flush == "async":
+                content = _Content(format=_FORMAT, cache=self.cache)
+                replace_in_spare(self.files, self.directory, _NAME, msgspec.json.encode(content))
+            else:
+                _forget(self.files, self.directory)
 
     def end(self, *, accounted: bool) -> None:
         """After an orderly stop with everything flushed; `accounted`: see Mode. Blocks. Raises: OSError."""
-        if self.trusted or accounted:
-            _forget(self.files, self.directory)
+        with self.lock:  # a thread may be about to write the mark anew
+            self.ended = True
+            if self.trusted or accounted:
+                _forget(self.files, self.directory)
 
 
 def _forget(files: Files, directory: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from logherd.app.controllers.news import log_decision, log_quorum, tell_left_out
 from logherd.controller.commands import Grounds, PlanTransfer
-from logherd.controller.office import elect_command
+from logherd.controller.electing import elect_command
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Verdict
 from logherd.model.names import Epoch, Position
