@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from logherd.controller import membership
-from logherd.controller.choosing import best_of, choose, founders, gives_way, longest, unfit
+from logherd.controller.choosing import best_of, best_of_longest, choose, founders, gives_way, longest, unfit
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.electing import elect_command, grounds_of
 from logherd.controller.insync import added_members
@@ -134,7 +134,7 @@ def _best(office: Office, group: Group, wanted: ElectionRequest, now: int) -> Re
     """Whom to elect when nobody is named; when the request is repeated, whom it means already."""
     seen_of = office.seen_in(group, now)
     if not group.founded:
-        return best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+        return best_of_longest(group, founders(group, seen_of), seen_of)
     if not office.leads(group, now):
         return choose(group, seen_of)
     if group.transfer is not None and group.transfer.request == wanted.request:

@@ -14,8 +14,8 @@ from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import Point
 
 __all__ = [
-    "RELIEF", "Better", "absent_members", "best_of", "better", "choose", "founders", "gives_way", "knows_more",
-    "longest", "longest_leads", "outrun_lacks", "outrun_loses", "unfit",
+    "RELIEF", "Better", "absent_members", "best_of", "best_of_longest", "better", "choose", "founders", "gives_way",
+    "knows_more", "longest", "longest_leads", "outrun_lacks", "outrun_loses", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -129,7 +129,7 @@ def _best_doubted(group: Group, seen_of: SeenOf) -> Replica | None:
     replicas = [group.replica(each) for each in doubted]
     if any(each is None or unfit(each, seen_of(each)) is not None for each in replicas):
         return None
-    return best_of(group, longest(group, doubted, seen_of), seen_of)
+    return best_of_longest(group, doubted, seen_of)
 
 
 def outrun_lacks(group: Group, seen_of: SeenOf) -> int:
@@ -147,12 +147,11 @@ def outrun_lacks(group: Group, seen_of: SeenOf) -> int:
 
 def outrun_loses(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
     """Who knows more to be committed than this one has: who led by the record went on by it, below a later leadership
-    that had been forgotten. One of two histories must be given up then, and which one, only a person may say."""
+    that had been forgotten. One of two histories must be given up then, and which one, only a person may say. `best` is
+    one of the founders."""
     replicas = [each for each in map(group.replica, founders(group, seen_of)) if each is not None]
     reports = {each.broker_id: seen.report for each in replicas if (seen := seen_of(each)) is not None}
-    own = reports.get(best.broker_id)
-    if own is None:
-        return list(reports)
+    own = reports[best.broker_id]
     # Of its last leadership it may know nothing to be committed: then all behind what it does know may be another's.
     limit = own.end if own.committed.epoch == own.end.epoch else own.committed
     return [each for each, report in reports.items() if _beyond(report.committed, limit, own.end)]
@@ -165,7 +164,7 @@ def _beyond(committed: Point, limit: Point, end: Point) -> bool:
 def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:
     if outrun_lacks(group, seen_of):
         return None
-    best = best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+    best = best_of_longest(group, founders(group, seen_of), seen_of)
     return None if best is None or outrun_loses(group, best, seen_of) else best
 
 
@@ -197,6 +196,11 @@ def longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> list[Brok
     replicas = [replica for each in ids if (replica := group.replica(each)) is not None]
     ends = {each.broker_id: seen.report.end for each in replicas if (seen := seen_of(each)) is not None}
     return [broker_id for broker_id, end in ends.items() if end == max(ends.values())]
+
+
+def best_of_longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica | None:
+    """The best of those who report the longest log; nobody if none of these could lead."""
+    return best_of(group, longest(group, ids, seen_of), seen_of)
 
 
 def longest_leads(group: Group) -> bool:

@@ -19,13 +19,12 @@ from logherd.controller.choosing import (
     Better,
     SeenOf,
     absent_members,
-    best_of,
+    best_of_longest,
     better,
     choose,
     founders,
     gives_way,
     knows_more,
-    longest,
     longest_leads,
     unfit,
 )
@@ -397,7 +396,7 @@ class Office:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
         seen_of = self.seen_in(group, now)
-        best = best_of(group, longest(group, present, seen_of), seen_of)
+        best = best_of_longest(group, present, seen_of)
         command = None if best is None else elect_command(group, best, present, grounds)
         return command, now + self._options.retry_ms
 

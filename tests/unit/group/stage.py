@@ -216,6 +216,15 @@ class Stage:
             self.run(1)
         return leader
 
+    def slow_learner(self, leader: Node) -> tuple[Node, Position]:
+        """One that has heard up to where all is committed, and has not flushed the last record of that."""
+        self.nodes[4] = learner = Node(self, 4, MemoryLog(), learner=True)
+        self.run(3_000)
+        learner.slow = True
+        end = leader.append()
+        self.run(400)
+        return learner, end
+
     @property
     def leader(self) -> Node | None:
         """Who serves; nobody else may."""

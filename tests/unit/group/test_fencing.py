@@ -121,11 +121,7 @@ def test_a_leaders_own_flush_counts() -> None:
 def test_a_learner_shows_only_what_it_has_flushed_itself() -> None:
     stage = Stage()
     leader = stage.run_until_served()
-    stage.nodes[4] = learner = Node(stage, 4, MemoryLog(), learner=True)
-    stage.run(3_000)
-    learner.slow = True
-    end = leader.append()
-    stage.run(400)
+    learner, end = stage.slow_learner(leader)
     assert learner.core.ground.commit == leader.committed == end
     assert learner.committed < end
     learner.flush()

@@ -11,7 +11,6 @@ from logherd.group.table import Table
 from logherd.group.voting_reads import VotedReads
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
-from logherd.raft.memory import MemoryLog
 from logherd.raft.output import ReadReady, Refusal, Refused
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReadAsk, ReadGrant
@@ -243,11 +242,7 @@ def test_no_word_counts_that_nobody_can_have_asked_for_yet() -> None:
 def test_nothing_is_read_that_is_known_to_be_committed_and_not_shown_here_yet() -> None:
     stage = Stage()
     leader = stage.run_until_served()
-    stage.nodes[4] = learner = Node(stage, 4, MemoryLog(), learner=True)
-    stage.run(3_000)
-    learner.slow = True
-    end = leader.append()
-    stage.run(400)
+    learner, end = stage.slow_learner(leader)
     ground, leave = learner.core.ground, Reading(learner.core.ground)
     assert (ground.commit, ground.told < end) == (end, True)
     leave.on_grant(ReadGrant(ground.now, end))

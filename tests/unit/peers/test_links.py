@@ -373,13 +373,18 @@ async def test_a_stop_closes_what_is_linked_and_waits_for_nothing(monkeypatch: p
             await a.links.stop()
 
 
-async def test_the_names_that_strangers_give_themselves_take_little_memory() -> None:
-    node = Node(hello_of("a"))
-    await node.start({"b": ("127.0.0.1", 1)})
-    for number in range(1_000):
+def refuse_strangers(node: Node, count: int) -> None:
+    """So many come, each by another name, and go."""
+    for number in range(count):
         stranger = Link(node.links, dialled=None)
         stranger.claimed, stranger.reason = f"x{number}.0000000000000001", "no node is called so"
         node.links.ended(stranger)
+
+
+async def test_the_names_that_strangers_give_themselves_take_little_memory() -> None:
+    node = Node(hello_of("a"))
+    await node.start({"b": ("127.0.0.1", 1)})
+    refuse_strangers(node, 1_000)
     assert len(node.links._strangers) == 64
     await node.stop()
 
@@ -387,10 +392,7 @@ async def test_the_names_that_strangers_give_themselves_take_little_memory() -> 
 async def test_a_stop_tells_of_how_many_lines_were_left_out() -> None:
     node = Node(hello_of("a"))
     await node.start({"b": ("127.0.0.1", 1)})
-    for number in range(30):
-        stranger = Link(node.links, dialled=None)
-        stranger.claimed, stranger.reason = f"x{number}.0000000000000001", "no node is called so"
-        node.links.ended(stranger)
+    refuse_strangers(node, 30)
     await node.stop()
     told = [fields for _, message, fields in node.log.lines if message == "peer does not link"]
     left_out = [fields["left_out"] for fields in told if "left_out" in fields]

@@ -68,7 +68,7 @@ class Unflushed:
             if flush == "async" and found == here:
                 files.sync_dir(directory)  # written once, for a later process may find a disk without a free block
             elif flush == "async":
-                replace_in_spare(files, directory, _NAME, msgspec.json.encode(_Content(format=_FORMAT, cache=here)))
+                _note(files, directory, here)
             elif found is not None:
                 _forget(files, directory)
         return Unflushed(files, directory, trusted, flush, here)
@@ -82,8 +82,7 @@ class Unflushed:
             if self.trusted or self.ended:
                 return
             if self.flush == "async":
-                content = _Content(format=_FORMAT, cache=self.cache)
-                replace_in_spare(self.files, self.directory, _NAME, msgspec.json.encode(content))
+                _note(self.files, self.directory, self.cache)
             else:
                 _forget(self.files, self.directory)
 
@@ -93,6 +92,10 @@ class Unflushed:
             self.ended = True
             if self.trusted or accounted:
                 _forget(self.files, self.directory)
+
+
+def _note(files: Files, directory: str, cache: str) -> None:
+    replace_in_spare(files, directory, _NAME, msgspec.json.encode(_Content(format=_FORMAT, cache=cache)))
 
 
 def _forget(files: Files, directory: str) -> None:

@@ -3,6 +3,7 @@
 from logherd.controller.choosing import (
     absent_members,
     best_of,
+    best_of_longest,
     choose,
     founders,
     longest,
@@ -156,7 +157,7 @@ def _outrun(group: Group, office: Office, now: int) -> str:
     reasons = "; ".join(_unfit(group, each, office, now) for each in silent)
     seen_of = office.seen_in(group, now)
     lacking = outrun_lacks(group, seen_of)
-    best = best_of(group, longest(group, founders(group, seen_of), seen_of), seen_of)
+    best = best_of_longest(group, founders(group, seen_of), seen_of)
     if not lacking and best is not None and (losing := outrun_loses(group, best, seen_of)):
         return (
             "The controllers have lost decisions, and there are two histories: what a later leadership than the latest "

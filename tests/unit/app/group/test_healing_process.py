@@ -160,6 +160,14 @@ async def test_damage_that_is_met_once_the_store_is_open_is_healed_by_this_proce
     assert content(damaged) == content(whole)
 
 
+def address_of(healing: Healing) -> tuple[str, int]:
+    """Where other replicas reach it."""
+    listener = healing._pieces._listener
+    assert listener is not None
+    host, port = listener.sockets[0].getsockname()[:2]
+    return host, port
+
+
 async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, Path]) -> None:
     damaged, other = pair
     whole = content(other)
@@ -167,9 +175,7 @@ async def test_who_heals_gives_another_one_what_is_whole_here(pair: tuple[Path, 
     note_damage(FILES, str(other / "data"), spoil(other, 5000))
     waits = await Healing.start(options(other, 1), on_failure=lambda: None)
     try:
-        listener = waits._pieces._listener
-        assert listener is not None
-        settings = options(damaged, listener.sockets[0].getsockname()[1])
+        settings = options(damaged, address_of(waits)[1])
         await healed(lambda ended: Healing.start(settings, on_failure=ended))
         status = waits.status()[1]
         assert isinstance(status, dict)
@@ -208,9 +214,7 @@ async def test_who_heals_gives_what_it_does_not_know_to_be_committed_to_who_does
     note_damage(FILES, str(other / "data"), spoil(other, 5000))
     waits = await Healing.start(options(other, 1), on_failure=lambda: None)
     try:
-        listener = waits._pieces._listener
-        assert listener is not None
-        settings = options(damaged, listener.sockets[0].getsockname()[1])
+        settings = options(damaged, address_of(waits)[1])
         await healed(lambda ended: Healing.start(settings, on_failure=ended))
         found = waits._healer.found
         assert found is not None
@@ -284,9 +288,7 @@ async def test_who_heals_says_whom_it_knows_and_where_its_log_ends(pair: tuple[P
     assert committed
     made = await Healing.start(options(damaged, 1), on_failure=lambda: None)
     try:
-        listener = made._pieces._listener
-        assert listener is not None
-        source = PieceSource("2", listener.sockets[0].getsockname()[:2], frame_bytes_max=1 << 20, seconds=10)
+        source = PieceSource("2", address_of(made), frame_bytes_max=1 << 20, seconds=10)
         async with asyncio.timeout(30):
             while made._healer.found is None:
                 await asyncio.sleep(0)
@@ -308,9 +310,7 @@ async def test_a_burst_of_silent_connections_takes_little_and_keeps_no_replica_o
     waits = await Healing.start(options(other, 1), on_failure=lambda: None)
     silent = list[asyncio.StreamWriter]()
     try:
-        listener = waits._pieces._listener
-        assert listener is not None
-        address = listener.sockets[0].getsockname()[:2]
+        address = address_of(waits)
         for _ in range(100):
             silent.append((await asyncio.open_connection(*address))[1])
         await healed(lambda ended: Healing.start(options(damaged, address[1]), on_failure=ended))
