@@ -120,11 +120,12 @@ class Fate:
         winner = self.process_of(group.replica(command.broker_id))
         if command.grounds is Grounds.DOUBTED and before is not None:
             self._check_doubted(before.sync, winner, {each: before.replica(each) for each in before.sync.doubted})
-        if command.grounds is Grounds.OUTRUN and self.doubt.more_lost and before is not None and winner is not None:
+        ordered = command.grounds in (Grounds.OUTRUN, Grounds.FIRST_BY_OPERATOR) and command in self.doubt.accepted
+        by_itself = command.grounds is Grounds.OUTRUN and not ordered
+        if by_itself and self.doubt.more_lost and before is not None and winner is not None:
             self._check_rest(before, winner)
             self.accept_loss(winner)
             return
-        ordered = command.grounds in (Grounds.OUTRUN, Grounds.FIRST_BY_OPERATOR) and command in self.doubt.accepted
         given_up = command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or ordered
         if given_up or self.amnesty:
             self.accept_loss(winner)
