@@ -14,8 +14,12 @@ from logherd.model.names import Epoch
 
 __all__ = ["elect_command", "grounds_of"]
 
-_OUTRUN_LEAP: Final = 1 << 12
+_LEAP: Final = 1 << 12
 """How many epochs are passed over where decisions were lost: some may have begun of which no broker has told yet."""
+
+_LEAPING: Final = (Grounds.OUTRUN, Grounds.UNCLEAN, Grounds.FIRST_BY_OPERATOR)
+"""Where decisions were lost, or may have been: who is absent when an operator accepts a loss may come back, and what it
+has must not pass for what is there."""
 
 
 def elect_command(
@@ -25,7 +29,7 @@ def elect_command(
     return Elect(
         group=group.key, expected_epoch=group.epoch, broker_id=best.broker_id, registration=best.registration,
         alive=tuple(alive), grounds=grounds, request=request,
-        epoch=Epoch(group.epoch + _OUTRUN_LEAP) if grounds is Grounds.OUTRUN else UNSET,
+        epoch=Epoch(group.epoch + _LEAP) if grounds in _LEAPING else UNSET,
     )  # fmt: skip
 
 

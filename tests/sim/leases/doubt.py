@@ -17,7 +17,7 @@ class Forgiven(Exception):
 
 class Doubt:
     """`standing`: whether decisions are lost, and nobody was elected since. `accepted`: elections in which an operator
-    accepts loss."""
+    accepts loss; also these are in an epoch that nobody has begun."""
 
     def __init__(self) -> None:
         self.standing = False
@@ -48,19 +48,16 @@ class Doubt:
         self.standing = self.standing or lost
         self._excused = self._told_us >= since_us
 
-    def settle(self, before: Group | None, command: Command, *, led: bool) -> None:
-        """Somebody is elected; `led`: in an epoch that somebody else has begun. Raises: Forgiven."""
+    def settle(self, before: Group | None, command: Command) -> None:
+        """Somebody is elected. Raises: Forgiven."""
         if not self.standing:
             return
         self.standing = False
-        if not isinstance(command, Elect):
+        if not isinstance(command, Elect) or command in self.accepted:
             return
-        if command in self.accepted:
-            if led:
-                raise Forgiven("an operator has somebody lead who may lead an epoch again")
-        elif self._excused:
+        if self._excused:
             raise Forgiven("that somebody was not to be trusted is forgotten, too")
-        elif command.grounds is Grounds.FIRST:
+        if command.grounds is Grounds.FIRST:
             if self.more_lost:
                 raise Forgiven("of a group that is not known anybody may lose what he has")
         elif not _shown(before):

@@ -114,7 +114,7 @@ class Fate:
 
     def _on_elected(self, command: Elect, group: Group, before: Group | None) -> None:
         self.elections += 1
-        self.doubt.settle(before, command, led=group.epoch in self._begun)
+        self.doubt.settle(before, command)
         holding = [broker.name for broker in self.believers()]
         require(not holding, "L1", f"{holding} still believe in a lease when epoch {group.epoch} is given away")
         winner = self.process_of(group.replica(command.broker_id))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from logherd.controller.admission import ElectionRequest, admit_clean, admit_election
 from logherd.controller.choosing import choose
-from logherd.controller.commands import Clean, Command, Configure, Elect, SetLearner, Tune
+from logherd.controller.commands import Clean, Command, Configure, Elect, Grounds, SetLearner, Tune
 from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sim.leases.world import World
 
 __all__ = ["Orders"]
+
+_WITH_LOSS = (Grounds.OUTRUN, Grounds.UNCLEAN, Grounds.FIRST_BY_OPERATOR)
+"""Any other election loses nothing by the record, though the operator would have accepted it."""
 
 
 class Orders:
@@ -133,6 +136,6 @@ class Orders:
             self._order(desk, wanted, admitted)
 
     def _order(self, desk: "Controller", wanted: ElectionRequest, command: Command) -> None:
-        if wanted.unclean and isinstance(command, Elect):
+        if wanted.unclean and isinstance(command, Elect) and command.grounds in _WITH_LOSS:
             self._world.observer.fates[wanted.group].doubt.accepted.add(command)
         desk.propose(command, lambda verdict: None)

@@ -10,7 +10,7 @@ from logherd.controller.machine import Machine
 from logherd.controller.values import BrokerId, Rules
 from logherd.controller.verdicts import LossAccepted, Refusal
 from logherd.model.names import Epoch
-from logherd.replication.epochs import Point
+from logherd.replication.epochs import ORIGIN, Point
 from logherd.service.controllers.why import why
 from unit.controller.desk import KEY, Desk, point
 
@@ -235,3 +235,29 @@ def test_r20_what_the_longest_log_cannot_hold_is_another_history_though_that_end
         desk.beat(1, 3, end=point(1, 950), committed=point(1, committed))
         desk.beat(2, end=AHEAD, committed=known)
         assert desk.wait(500) == []
+
+
+def test_r20_who_is_ordered_to_lead_by_an_old_record_leads_in_no_epoch_that_is_forgotten() -> None:
+    """Its barrier would pass for that of whoever led then, and what follows it for the same records."""
+    desk = restored()
+    desk.now += desk.terms.waiter_ms
+    bring(desk, 3, ORIGIN, life=2, store="new")
+    desk.beat(3)
+    command = admit_election(desk.office, ElectionRequest(group=KEY, target=BrokerId(3), unclean=True), desk.now)
+    assert isinstance(command, Elect)
+    assert command.grounds is Grounds.UNCLEAN
+    assert desk.submit(command).refusal is None
+    assert desk.group.epoch > 1_000
+
+
+@pytest.mark.parametrize("end", [ORIGIN, AHEAD])
+def test_r20_who_is_ordered_to_found_a_group_anew_leads_in_no_epoch_that_is_forgotten(end: Point) -> None:
+    desk = Desk()
+    bring(desk, 1, end)
+    desk.now += desk.terms.waiter_ms
+    desk.beat(1, end=end)
+    command = admit_election(desk.office, ElectionRequest(group=KEY, target=BrokerId(1), unclean=True), desk.now)
+    assert isinstance(command, Elect)
+    assert command.grounds is Grounds.FIRST_BY_OPERATOR
+    assert desk.submit(command).refusal is None
+    assert desk.group.epoch > 1_000, "broker 2 or 3 may have led in a later one"
