@@ -305,7 +305,8 @@ class Office:
                 self._phases.relieved(group.key, now)
         if verdict.refusal is None and _silences(command, group):
             self._forget(group, command)
-        if isinstance(command, Release) and verdict.refusal is None and longest_leads(group):
+        if isinstance(command, Release) and verdict.refusal is None:
+            # Whether it will count (`longest_leads`) may be told only afterwards, by who registers.
             self._moments.given_back[group.key] = now + 1
         self._agenda.hasten(group.key, now)
 

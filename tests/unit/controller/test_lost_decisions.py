@@ -7,6 +7,7 @@ import pytest
 from logherd.controller.admission import ElectionRequest, admit_election, admit_register
 from logherd.controller.commands import Elect, Grounds, Register, SetLearner
 from logherd.controller.machine import Machine
+from logherd.controller.reports import Granted
 from logherd.controller.values import BrokerId, Rules
 from logherd.controller.verdicts import LossAccepted, Refusal
 from logherd.model.names import Epoch
@@ -192,6 +193,24 @@ def test_r20_what_was_told_of_a_log_before_the_last_lease_was_over_elects_nobody
     assert desk.wait(desk.options.gather_ms + 500) == []
     (election,) = pass_time(desk, 3_000, b1=point(3, 990), b3=point(3, 950))
     assert election.broker_id == 1
+
+
+def test_r20_what_was_told_of_a_log_before_the_leader_on_record_exited_elects_nobody() -> None:
+    """Though it is shown only afterwards that decisions are lost."""
+    desk = restored()
+    desk.now += desk.terms.waiter_ms
+    assert isinstance(desk.beat(1), Granted)
+    desk.beat(3, end=BEHIND, committed=BEHIND)
+    desk.now += 1
+    desk.release(1)
+    bring(desk, 2, AHEAD)
+    desk.now += 1
+    desk.beat(2, end=AHEAD, committed=point(3, 890))
+    assert desk.wait(desk.options.gather_ms + 500) == []
+    desk.beat(2, end=AHEAD, committed=point(3, 890))
+    desk.beat(3, end=point(1, 990), committed=point(1, 950))
+    assert desk.wait(500) == []
+    assert "what broker 3 told to be committed" in why(desk.group, desk.office, desk.now)
 
 
 def test_r20_of_two_histories_that_were_acknowledged_a_person_chooses() -> None:
