@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from logherd.controller import membership
-from logherd.controller.choosing import best_of, best_of_longest, choose, founders, gives_way, longest, unfit
+from logherd.controller.choosing import (
+    best_of,
+    best_of_longest,
+    choose,
+    founders,
+    gives_way,
+    longest,
+    silent_ahead,
+    unfit,
+)
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
 from logherd.controller.electing import elect_command, grounds_of
 from logherd.controller.insync import added_members
@@ -162,7 +171,7 @@ def _succession(
     if not group.founded:
         present = founders(group, seen_of)
         few = len(present) < group.rules.replicas
-        whole = target.broker_id in longest(group, present, seen_of)
+        whole = target.broker_id in longest(group, present, seen_of) and not silent_ahead(group, target, seen_of)
         if not wanted.unclean and (few or not whole):
             return Refusal.BELOW_MINIMUM if few else Refusal.NOT_IN_SYNC
         grounds = Grounds.FIRST if whole and not few else Grounds.FIRST_BY_OPERATOR

@@ -15,7 +15,7 @@ from logherd.replication.epochs import Point
 
 __all__ = [
     "RELIEF", "Better", "absent_members", "best_of", "best_of_longest", "better", "choose", "founders", "gives_way",
-    "knows_more", "longest", "longest_leads", "outrun_lacks", "outrun_loses", "unfit",
+    "knows_more", "longest", "longest_leads", "outrun_lacks", "outrun_loses", "silent_ahead", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -201,6 +201,16 @@ def longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> list[Brok
 def best_of_longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> Replica | None:
     """The best of those who report the longest log; nobody if none of these could lead."""
     return best_of(group, longest(group, ids, seen_of), seen_of)
+
+
+def silent_ahead(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
+    """Who registered with a longer log than this one of those who report has, and does not report. A group may have
+    grown beyond the number that it is founded with, and what only the others have may have been acknowledged."""
+    seen = seen_of(best)
+    if seen is None:
+        return []
+    silent = [each for each in group.replicas if not each.learner and seen_of(each) is None]
+    return [each.broker_id for each in silent if each.end > seen.report.end]
 
 
 def longest_leads(group: Group) -> bool:

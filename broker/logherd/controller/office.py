@@ -26,6 +26,7 @@ from logherd.controller.choosing import (
     gives_way,
     knows_more,
     longest_leads,
+    silent_ahead,
     unfit,
 )
 from logherd.controller.commands import (
@@ -385,7 +386,8 @@ class Office:
 
     def _found(self, group: Group, now: int) -> tuple[Command | None, int]:
         """The first election (R12): by everybody who is configured, or by nobody."""
-        present = founders(group, self.seen_in(group, now))
+        seen_of = self.seen_in(group, now)
+        present = founders(group, seen_of)
         logs = any(each.end != ORIGIN for each in group.replicas) or group.epoch > self._options.epochs_above
         # Logs without a known leadership: controllers that lost theirs may have granted a lease just now.
         if not present or (logs and now < self.over_at(group)):
@@ -396,10 +398,10 @@ class Office:
             if patience == 0 or self._phases.lasting(group.key, "founding", now) < patience or logs:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
-        seen_of = self.seen_in(group, now)
         best = best_of_longest(group, present, seen_of)
-        command = None if best is None else elect_command(group, best, present, grounds)
-        return command, now + self._options.retry_ms
+        if best is None or silent_ahead(group, best, seen_of):
+            return None, now + self._options.retry_ms
+        return elect_command(group, best, present, grounds), now + self._options.retry_ms
 
     def _tend(self, group: Group, now: int) -> tuple[Command | None, int]:
         """A master that may lead: only see that planned things end, and begin."""

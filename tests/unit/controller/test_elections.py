@@ -11,6 +11,7 @@ from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import LossAccepted, Refusal
 from logherd.model.names import Epoch
+from logherd.service.controllers.why import why
 from unit.controller.desk import KEY, Desk, point
 
 LONG_AGO = 60_000
@@ -67,6 +68,34 @@ def test_r20_controllers_that_lost_their_log_adopt_the_highest_epoch_and_wait_ou
     assert desk.wait(desk.terms.waiter_ms, 1, 2, 3, end=point(7, 100)) == []
     assert len(desk.wait(200, 1, 2, 3, end=point(7, 100))) == 1
     assert desk.group.epoch == 8
+
+
+def test_r20_who_registered_with_a_longer_log_than_is_reported_is_waited_for_beyond_the_configured_number() -> None:
+    """What a group began with may be fewer than it had grown to; what 4 and 5 alone have may have been acknowledged."""
+    desk = Desk(now=LONG_AGO)
+    for broker in (1, 2, 3, 4, 5):
+        desk.register(broker, end=point(7, 900 if broker > 3 else 100), seen=7)
+    assert desk.wait(60_000, 1, 2, 3, end=point(7, 100)) == []
+    assert ask(desk, 1) is Refusal.NOT_IN_SYNC
+    assert "brokers 4, 5 have registered with longer logs than any" in why(desk.group, desk.office, desk.now)
+    desk.beat(1, 2, 3, end=point(7, 100))
+    desk.beat(4, end=point(7, 900))
+    assert [election.broker_id for election in desk.wait(200)] == [4]
+
+
+@pytest.mark.parametrize("gone", ["forgotten", "given up"])
+def test_r20_a_longer_log_that_never_comes_back_is_given_up_by_a_person(gone: str) -> None:
+    desk = Desk(now=LONG_AGO)
+    for broker in (1, 2, 3, 4):
+        desk.register(broker, end=point(7, 900 if broker > 3 else 100), seen=7)
+    assert desk.wait(10_000, 1, 2, 3, end=point(7, 100)) == []
+    if gone == "forgotten":
+        desk.submit(Clean(group=KEY, expected_epoch=desk.group.epoch, broker_ids=(BrokerId(4),)))
+        assert [election.grounds for election in desk.wait(200, 1, 2, 3, end=point(7, 100))] == [Grounds.FIRST]
+    else:
+        command = ask(desk, 1, unclean=True)
+        assert isinstance(command, Elect)
+        assert command.grounds is Grounds.FIRST_BY_OPERATOR
 
 
 def test_r20_no_epoch_is_led_twice_after_the_controllers_lost_their_latest_decisions() -> None:

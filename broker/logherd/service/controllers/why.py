@@ -9,6 +9,7 @@ from logherd.controller.choosing import (
     longest,
     outrun_lacks,
     outrun_loses,
+    silent_ahead,
     unfit,
 )
 from logherd.controller.office import Office
@@ -112,9 +113,15 @@ def _founding(group: Group, office: Office, now: int) -> str:
         return f"The brokers have logs of a leadership that is not known here; its lease may run for {wait} ms more."
     if len(present) >= group.rules.replicas:
         ahead = longest(group, present, seen_of)
-        if best_of(group, ahead, seen_of) is None:
+        best = best_of(group, ahead, seen_of)
+        if best is None:
             reasons = "; ".join(_unfit(group, each, office, now) for each in ahead)
             return f"The group is new, and nobody with the longest log can lead it: {reasons}."
+        if more := silent_ahead(group, best, seen_of):
+            return (
+                f"The group is new here, and {_ids(more)} have registered with longer logs than any that is reported: "
+                "the first election waits for them, or until they are forgotten."
+            )
         return "The first election is under way."
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""
