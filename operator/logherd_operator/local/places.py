@@ -71,7 +71,7 @@ class Places:
                 self._folder.write(state)
                 self._unwritten = False
             except LocalError:
-                if not self._ending:  # a full disk keeps nobody from stopping
+                if not self._ending:  # a full disk keeps nobody from stopping; pids and start times tell who is gone
                     raise
 
     # ---- what is to be there ---------------------------------------------------------------------------------------
@@ -233,7 +233,6 @@ class Places:
         for component in ("broker", "controller"):
             places = [each for each in self.state.places if each.component == component]
             yield from self._stop_all(places, seconds)
-        self._ending = False
         staying = [each for each in self.state.places if not each.leaving]
         ended = tuple(replace(each, guardian=None, told=None, starts=0) for each in staying)
         self.remember(replace(self.state, places=ended, keeper=None))

@@ -318,7 +318,7 @@ def test_a_process_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers end first, and that they have cannot be written down."""
+    """That they have ended cannot be written down; nor is it needed, for no process is what it was noted as."""
 
     def refuse(self: Folder, state: GroupState) -> None:
         raise LocalError("no space")
@@ -334,8 +334,7 @@ def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pyt
     places = Places(Folder(tmp_path), replace(STATE, brokers=1, controllers=1, places=tuple(standing)))
     places._own.update({process.pid: process for process in processes})
     monkeypatch.setattr(Folder, "write", refuse)
-    with pytest.raises(LocalError, match="no space"):
-        list(places.stop(30))
+    assert [ended.outcome for ended in places.stop(30)] == ["stopped", "stopped"]
     assert [process.wait(30) for process in processes] == [-15, -15]
 
 
