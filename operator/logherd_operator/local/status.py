@@ -157,8 +157,20 @@ def _controller(place: PlaceState, page: Page, look: Look, at: Addresses) -> Doc
         "pid": page.child.pid if page.child is not None else told.get("pid"),
         "guardian": _guardian(place),
         "term": told.get("term"),
-        "why": _why(place, look),
+        "why": _why(place, look) or _apart(told),
     }
+
+
+def _apart(told: Mapping[str, Any]) -> str:
+    """Why a controller takes no part in its quorum. Its role does not tell: whom the others refuse follows nobody."""
+    if told.get("ready", True):
+        return ""
+    peers = told.get("peers")
+    refusals = [
+        f"{each.get('node')}: {each['refused']}"
+        for each in (peers if isinstance(peers, list) else ()) if isinstance(each, Mapping) and each.get("refused")
+    ]  # fmt: skip
+    return "; ".join([told.get("whyNotReady") or "it is not ready", *refusals])
 
 
 def _guardian(place: PlaceState) -> int | None:
@@ -195,7 +207,7 @@ def table_of(document: Document) -> list[tuple[str, ...]]:
     """A head and one row for each place."""
     rows: list[tuple[str, ...]] = [_HEAD]
     for each in document["controllers"]:
-        ready = "yes" if each["role"] in ("leader", "follower") else "no"
+        ready = "yes" if each["role"] in ("leader", "follower") and not each["why"] else "no"
         rows.append(_row(f"controller {each['id']}", each["role"], each["address"], each["pid"], ready, *[None] * 4))
     for each in document["brokers"]:
         seconds = None if each["lagMs"] is None else f"{each['lagMs'] / 1000:.1f}"

@@ -70,6 +70,20 @@ def test_a_group_whose_leader_refuses_messages_does_not_serve(seen: Look) -> Non
     assert not serves(document_of(seen, None))
 
 
+def test_a_controller_that_takes_no_part_is_not_ready_and_says_why(seen: Look) -> None:
+    """As one that joined before its quorum was recovered without it; its role is a follower's."""
+    rebuilt = "refused by us: the quorum was rebuilt 0 times here and 1 times there"
+    told = {
+        "role": "follower", "term": 0, "ready": False, "whyNotReady": "no leader of the quorum is known",
+        "peers": [{"node": "c0", "refused": rebuilt}, {"node": "c2", "refused": None}],
+    }  # fmt: skip
+    places = tuple(PlaceState(component="controller", ordinal=ordinal, revision="") for ordinal in range(2))
+    leads = Page(None, {"role": "leader", "term": 3, "ready": True, "whyNotReady": None, "peers": []})
+    document = document_of(Look(replace(seen.state, places=places), headless(), (leads, Page(None, told))), None)
+    assert [each["why"] for each in document["controllers"]] == ["", f"no leader of the quorum is known; c0: {rebuilt}"]
+    assert [row[4] for row in table_of(document)] == ["ready", "yes", "no"]
+
+
 def test_lag_and_what_is_pending_are_told_as_the_leader_knows_them(seen: Look) -> None:
     pending = {"members": [1, 2], "why": "broker 3 does not keep up or asks to leave", "ageMs": 12}
     followers = [
