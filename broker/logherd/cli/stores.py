@@ -11,7 +11,7 @@ import typer
 from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, show, table
 
-__all__ = ["store"]
+__all__ = ["plan_lines", "store"]
 
 store = typer.Typer(add_completion=False, no_args_is_help=True, help="Verify, repair and export a store.")
 
@@ -58,7 +58,7 @@ def repair_store(
     from logherd.app.group.repairing import repair_store as repair
 
     plan = repair(directory, apply=apply)
-    show(output, {**asdict(plan), "droppedRecords": plan.dropped_records}, "\n".join(_plan_lines(directory, plan)))
+    show(output, {**asdict(plan), "droppedRecords": plan.dropped_records}, "\n".join(plan_lines(directory, plan)))
     raise typer.Exit(exits.DAMAGED if plan.steps and not plan.applied else exits.OK)
 
 
@@ -162,7 +162,9 @@ def _verdict(problems: list[str]) -> str:
     return "whole" if not problems else "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
 
 
-def _plan_lines(directory: Path, plan: Any) -> list[str]:
+def plan_lines(directory: Path, plan: Any) -> list[str]:
+    """A repair for people, step by step. Of a replica it is told that it needs none: whoever repairs them all has lost
+    what any of them had behind its damage."""
     if not plan.steps:
         return ["nothing to repair"]
     did = "did" if plan.applied else "would"
@@ -174,5 +176,10 @@ def _plan_lines(directory: Path, plan: Any) -> list[str]:
     ]
     lines.append(f"the log {'ends' if plan.applied else 'would end'} at {plan.end_position}")
     if not plan.applied:
+        if plan.changes_log and (directory / "replica.json").exists():
+            lines.append(
+                "this is a replica: start it as it is, and it heals from the others of its group; repaired it is "
+                "another store, and nothing that it acknowledged counts any more"
+            )
         lines.append(f"to do it: logherd store repair {directory} --apply")
     return lines
