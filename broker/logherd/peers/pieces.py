@@ -196,7 +196,7 @@ async def _next_frames(reader: asyncio.StreamReader, frames: FrameReader) -> lis
 
 
 class PieceSource:
-    """A connection to one peer, made when it is first needed. One question at a time."""
+    """A connection to one peer, made when it is needed and there is none. One question at a time."""
 
     def __init__(self, name: str, address: tuple[str, int], *, frame_bytes_max: int, seconds: float) -> None:
         """`seconds`: what connecting, and each answer, may take."""
@@ -222,6 +222,8 @@ class PieceSource:
             raise
 
     async def _ask(self, asked: Asked) -> tuple[Given, bytes]:
+        if self._open is not None and (self._open[0].at_eof() or self._open[1].transport.is_closing()):
+            self.close()  # a peer waits for the next question for a few seconds; to write then is an error of uvloop's
         if self._open is None:
             reader, writer = await asyncio.open_connection(*self._address)
             self._open = reader, writer, FrameReader(self._frame_bytes_max)

@@ -310,6 +310,27 @@ async def test_whoever_answers_something_else_or_goes_is_asked_over_another_conn
         assert len(connections) == 2
 
 
+@pytest.mark.parametrize("reset", [False, True])
+async def test_whoever_has_let_go_of_a_silent_connection_is_asked_over_another_one(reset: bool) -> None:
+    """So does every peer, seconds after its latest answer; the loop of the product takes a write to a connection that
+    was reset for an error of the program, and the healing would end."""
+    async with peer(make_frame(*piece(1)), make_frame(*piece(2))) as (source, connections):
+        await source.ask(asked(1))
+        assert source._open is not None
+        reader = source._open[0]
+        if reset:
+            end_with_reset(connections[0].transport)
+        connections[0].transport.abort()
+        async with asyncio.timeout(30):
+            while not reader.at_eof() and reader.exception() is None:
+                await asyncio.sleep(0)
+            while reset and not source._open[1].transport.is_closing():
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await source.ask(asked(2)) == (Given(state=PieceState.WHOLE, end=2), b"xx")
+        assert len(connections) == 2
+
+
 async def test_a_host_that_can_be_none_is_a_peer_that_is_not_there() -> None:
     with pytest.raises(PeerError):
         await PieceSource("a", ("a" * 64 + ".b", 1), frame_bytes_max=1, seconds=10).ask(asked())
