@@ -233,7 +233,8 @@ class PeerLinks:
         """
         if self._work.stopping:
             return False
-        accepted = [each for each in self._links if each.dialled is None]
+        # Who was let go in this very pass of the loop is told so after it, and is none that could go once more.
+        accepted = [each for each in self._links if each.dialled is None and each.stage is not Stage.ENDED]
         if link.dialled is None and len(accepted) >= self._options.accepted_max:
             silent = [each for each in accepted if each.stage is not Stage.LINKED]
             if not silent:

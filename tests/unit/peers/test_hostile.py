@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -12,9 +13,11 @@ from logherd.model.names import Epoch, Position
 from logherd.peers.codec import encode_envelope
 from logherd.peers.frames import make_frame
 from logherd.peers.hello import HELLO_BYTES_MAX, Refusal, RefusalCode, encode_hello, encode_refusal
+from logherd.peers.link import Link, Stage
 from logherd.replication.messages import Envelope, Stale
 from unit.peers.fakes import CLUSTER, QUICK, Node, Wire, beat, hello_of, nodes, replica
 from unit.peers.test_codec import GOLDEN
+from unit.peers.test_link import Wire as Transport
 
 HELLO = make_frame(encode_hello(hello_of("b", to="a")))
 ENVELOPE = make_frame(encode_envelope(beat("b", "a")))
@@ -112,6 +115,20 @@ async def test_a_flood_of_silent_connections_does_not_keep_a_peer_out() -> None:
             wire.close()
     finally:
         await node.stop()
+
+
+async def test_as_many_go_as_come_in_one_pass_of_the_loop() -> None:
+    """Who goes is told so after that pass."""
+    node = Node(hello_of("a"), options=replace(QUICK, accepted_max=3, hello_ms=60_000))
+    await node.start({"b": ("127.0.0.1", 1)})
+    made = [Link(node.links, dialled=None) for _ in range(10)]
+    for link in made:
+        link.connection_made(Transport(node.listening))
+    stages = Counter(link.stage for link in made)
+    for link in made:
+        link.connection_lost(None)
+    await node.stop()
+    assert stages == {Stage.ENDED: 7, Stage.GREETING: 3}
 
 
 async def test_more_peers_than_allowed_are_closed_at_once() -> None:
