@@ -8,9 +8,11 @@ SKIPPED_MAX = 64
 class Patience:
     """How often it was waited in vain lately."""
 
-    __slots__ = ("_misses", "_skipped")
+    __slots__ = ("_misses", "_most", "_skipped")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = SKIPPED_MAX) -> None:
+        """`most`: so many are left out at most."""
+        self._most = most
         self._misses = 0
         self._skipped = 0
 
@@ -27,5 +29,5 @@ class Patience:
 
     def missed(self) -> None:
         """It has not come in time."""
-        self._misses = min(2 * self._misses + 1, SKIPPED_MAX)
+        self._misses = min(2 * self._misses + 1, self._most)
         self._skipped = self._misses

@@ -199,9 +199,9 @@ class CommitLog:
                 self._keep_active(folder)
             self.upcoming = Segment.create(self._files, folder, self.active.end, size)
         except OSError:  # no space after all, or a limit of the process: the same to whoever appends
-            self._writer.free_bytes = 0
+            self._writer.took(None)
             return
-        self._writer.free_bytes -= size
+        self._writer.took(size)
         self._writer.next_segment = self.upcoming
         self.segments.append(self.upcoming)
 

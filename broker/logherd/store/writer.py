@@ -13,13 +13,14 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 import dataclasses
 import errno
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import broken, ensure
+from logherd.kit.patience import Patience
 from logherd.store.background import Background, NoSpace, Task
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
 from logherd.store.consume_queue import QueueLog
@@ -43,6 +44,7 @@ __all__ = [
 
 
 _STEP_INTERVAL_MS = 20
+_LOOKS_LEFT_OUT_MAX = 15
 _STEPS_BETWEEN_BATCHES = 16
 _ZEROS_PAY_BELOW = 48 << 10
 """Mean bytes of a flush. Above it zeros cost more than they save: each byte is written and flushed twice. Without them
@@ -194,6 +196,8 @@ class _Due:
     flush: int = 0
     space: int = 0
     checkpoint_synced: int = 0
+    looks: Patience = field(default_factory=lambda: Patience(_LOOKS_LEFT_OUT_MAX))
+    """At the free space: which of them are left out."""
 
 
 class LogWriter:
@@ -232,6 +236,19 @@ class LogWriter:
     def flushes_later(self) -> bool:
         """Whether a batch is flushed some time after it was written."""
         return self._options.log.flush == "async"
+
+    def took(self, segment_bytes: int | None) -> None:
+        """Owner thread: a segment was made; None: it could not be, for want of space after all, an inode or descriptor.
+
+        What the system says to be free is not believed at once then, and each time in a row later: else a store without
+        descriptors would say every second that it has space, and then that it has none, and a leader hand over for it.
+        """
+        if segment_bytes is None:
+            self.free_bytes = 0
+            self._due.looks.missed()
+        else:
+            self.free_bytes -= segment_bytes
+            self._due.looks.met()
 
     def flush_every(self, milliseconds: int) -> None:
         """Any thread: with flush "async", how often from now on."""
@@ -365,7 +382,8 @@ class LogWriter:
             self.checkpoint.sync()
         if now >= self._due.space:
             self._due.space = now + self._options.free_space_check_ms
-            self.free_bytes = self._files.free_bytes(self._directory)
+            if self._due.looks.left():
+                self.free_bytes = self._files.free_bytes(self._directory)
 
     def _take_share(self) -> None:
         """Batches always wait: let background work have about a tenth of the thread's time between them."""

@@ -75,9 +75,36 @@ def test_a_segment_for_which_there_is_no_descriptor_is_made_later(
         assert "or no inode or descriptor" in store.disk.refusal
         assert store._log.upcoming is None
     assert len(list((tmp_path / "commitlog").iterdir())) == 1
-    store.background_work()
+    while not store._writer.free_bytes:
+        store.background_work()
     append(store)
     assert store._log.upcoming is not None
+
+
+def test_that_a_disk_has_space_is_believed_ever_later_while_no_segment_can_be_made(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time the group hears that there is space and then that there is none, and who leads hands over."""
+
+    def looks_until_it_has_space() -> int:
+        looks = 0
+        while not store._writer.free_bytes:
+            store.background_work()
+            looks += 1
+        return looks
+
+    waited = list[int]()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", none_left)
+        with pytest.raises(StoreFull):
+            fill(store)
+        looks_until_it_has_space()
+        for _ in range(6):
+            assert not store._log.prepare_roll()
+            waited.append(looks_until_it_has_space())
+    assert waited == sorted(waited)
+    assert waited[-2:] == [16, 16]
+    assert store._log.prepare_roll()
 
 
 def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore, tmp_path: Path) -> None:
