@@ -183,20 +183,22 @@ class Metadata:
         """
         log = self._journal.log
         ensure(not self._journal.leading, "who leads is not promoted", epoch)
-        try:
+
+        def begin() -> None:
             self._catch_up(log.end_position)
             self._ensure_complete()
             ensure(epoch > self.epoch, "an epoch is later than all in the log", epoch, self.epoch)
-            return self._begin_epoch(epoch, incarnation)
-        except (MetadataDamagedError, MetadataRefusedError):
+            self._begin_epoch(epoch, incarnation)
+
+        try:
+            lacking = self._now_or_later(begin)
+        except (MetadataDamagedError, MetadataRefusedError, OSError):
             self.demote()
             raise
-        except OSError as error:
+        if lacking is not None:
             self.demote()
-            if error.errno not in NOT_NOW:
-                raise
-            self._owed.late = True
-            raise MetadataRefusedError(f"topics, groups and offsets cannot be read now: {error}") from error
+            raise MetadataRefusedError(f"topics, groups and offsets cannot be read now: {lacking}") from lacking
+        return self._journal.position
 
     def demote(self) -> None:
         """Follow from now on: forget what is not committed. Does nothing to who follows already.
@@ -217,14 +219,13 @@ class Metadata:
         self.demote()
         ensure(self._owed.anew or self.position <= at, "what is committed is never cut", at, self.position)
 
-    def _begin_epoch(self, epoch: int, incarnation: str) -> int:
+    def _begin_epoch(self, epoch: int, incarnation: str) -> None:
         journal = self._journal
         barrier = Barrier(epoch, journal.log.end_position, self._clock.now_ms(), incarnation=incarnation)
         journal.leading = True
         self._contents.apply(barrier, journal.append(barrier))
         self.writers.begin_epoch(journal.log.queue_end)
         self.offsets.position = journal.position
-        return journal.position
 
     # ---- snapshots and retention
 
@@ -263,13 +264,16 @@ class Metadata:
 
     # ---- taking what is in the log
 
-    def _now_or_later(self, work: Callable[[], None]) -> None:
+    def _now_or_later(self, work: Callable[[], None]) -> OSError | None:
+        """The descriptor or memory that it lacked; the work is owed then. None: it is done."""
         try:
             work()
         except OSError as error:
             if error.errno not in NOT_NOW:
                 raise
             self._owed.late = True
+            return error
+        return None
 
     def _rebuild(self, below: int) -> None:
         journal = self._journal
