@@ -17,7 +17,7 @@ from logherd.app.clock import SystemClock, boot_ms
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.decisions import Decisions
 from logherd.app.controllers.member import Member
-from logherd.app.controllers.news import tell_left_out
+from logherd.app.controllers.news import complaints
 from logherd.app.controllers.port import DeskPort
 from logherd.app.controllers.reports import Reports
 from logherd.app.controllers.site import ControllerSite
@@ -172,7 +172,7 @@ class Controller:
         self._admin.close()
         await self._guard.stop(STOP_SECONDS)
         await self._member.stop(STOP_SECONDS)
-        tell_left_out(ending=True)
+        complaints.tell(ending=True)
 
     def _relimit(self, options: ControllerOptions) -> None:
         relimit(self._server, () if self._names is None else (self._names.server,), options.limits)
@@ -192,7 +192,7 @@ class Controller:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self._board.tick()
-            tell_left_out()
+            complaints.tell()
             self._decisions.known_groups.look(self._member.read)
 
     def _task_ended(self, ended: TaskEnded) -> None:

@@ -21,11 +21,12 @@ from logherd.replication.shipping import LostData
 from logherd.telemetry.log import Log
 from logherd.telemetry.sparing import SparingLog
 
-__all__ = ["log_decision", "log_quorum", "tell_left_out"]
+__all__ = ["complaints", "log_decision", "log_quorum"]
 
 _log = Log("logherd.controller")
 _quorum_log = Log("logherd.quorum")
-_complaints = SparingLog(_quorum_log, lambda: boot_ms() / 1000)
+complaints = SparingLog(_quorum_log, lambda: boot_ms() / 1000)
+"""`tell` of it is to be called now and then, and at the end."""
 
 
 def log_decision(event: Event) -> None:
@@ -88,14 +89,9 @@ def log_quorum(event: raft_output.Event) -> None:
             )
         case raft_output.Strange():
             # whoever sends them sends as many as it likes, and chooses what the reason quotes
-            _complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
+            complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
         case _:
             _quorum_log.warning(type(event).__name__, detail=str(event))
-
-
-def tell_left_out(*, ending: bool = False) -> None:
-    """Write how many lines were left out (`SparingLog.tell`). Call it now and then, and at the end."""
-    _complaints.tell(ending=ending)
 
 
 def _listed(brokers: Iterable[int]) -> str | None:

@@ -15,6 +15,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.binding import bind
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
+from logherd.app.group import news
 from logherd.app.group.beginning import LogContradicted, MustAcceptBare, MustStartAgain, begin_anew, failure_of
 from logherd.app.group.damages import Damages, MustHeal
 from logherd.app.group.giving import Giving
@@ -22,7 +23,6 @@ from logherd.app.group.leadership import GroupLeadership
 from logherd.app.group.links import GroupLinks
 from logherd.app.group.making import Opened, make_mode
 from logherd.app.group.mode import Host, Mode
-from logherd.app.group.news import log_event, tell_left_out
 from logherd.app.group.replica import Replica
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.scrubbing import scrub_forever
@@ -227,7 +227,7 @@ class GroupEngine:
             self._read_on()
         self.mode.tick()
         self.schedule()
-        tell_left_out()
+        news.complaints.tell()
 
     def follow_settings(self, options: BrokerOptions) -> None:
         """Go by the settings of these options that can change while a replica runs."""
@@ -263,7 +263,7 @@ class GroupEngine:
         A disk that fails at that is told by `check`.
         """
         await self._links.stop()
-        tell_left_out(ending=True)
+        news.complaints.tell(ending=True)
         flushed = False
         if orderly and self.replica.failure is None:
             try:
@@ -337,7 +337,7 @@ class GroupEngine:
 
     def take(self, event: Event) -> bool:
         """See Duties."""
-        log_event(event)
+        news.log_event(event)
         match event:
             case Leading():
                 return self._lead(event.epoch)

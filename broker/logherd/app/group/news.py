@@ -23,10 +23,11 @@ from logherd.replication.shipping import LostData, RefusedAck
 from logherd.telemetry.log import Log
 from logherd.telemetry.sparing import SparingLog
 
-__all__ = ["log_event", "tell_left_out"]
+__all__ = ["complaints", "log_event"]
 
 _log = Log("logherd.group")
-_complaints = SparingLog(_log, lambda: boot_ms() / 1000)
+complaints = SparingLog(_log, lambda: boot_ms() / 1000)
+"""`tell` of it is to be called now and then, and at the end."""
 
 
 def log_event(event: Event) -> None:
@@ -75,16 +76,11 @@ def _log_rest(event: Event) -> None:
             _log.error("a flush does not end", after_ms=max(0, boot_ms() - event.since))
         case Strange():
             # whoever sends them sends as many as it likes, and chooses what the reason quotes
-            _complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
+            complaints.warning("message dropped", "sender", sender=event.sender, reason=event.reason)
         case LostData() | RefusedAck():
             _log.error("a replica has lost what it acknowledged", news=str(event))
         case _:
             pass
-
-
-def tell_left_out(*, ending: bool = False) -> None:
-    """Write how many lines were left out (`SparingLog.tell`). Call it now and then, and at the end."""
-    _complaints.tell(ending=ending)
 
 
 def _listed(members: Iterable[int]) -> str | None:

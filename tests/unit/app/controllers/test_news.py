@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from logherd.app.controllers.news import log_decision, log_quorum, tell_left_out
+from logherd.app.controllers.news import complaints, log_decision, log_quorum
 from logherd.controller.commands import Grounds, PlanTransfer
 from logherd.controller.electing import elect_command
 from logherd.controller.values import BrokerId
@@ -125,5 +125,5 @@ def test_messages_that_are_dropped_do_not_fill_the_log(caplog: pytest.LogCapture
     for number in range(50):
         log_quorum(Strange(ReplicaId("c9.0000000000000009"), f"of cluster {number}"))
     assert [record.getMessage() for record in caplog.records] == ["message dropped"] * 10
-    tell_left_out(ending=True)
+    complaints.tell(ending=True)
     assert caplog.records[-1].__dict__["fields"]["left_out"] == 40

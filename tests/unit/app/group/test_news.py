@@ -45,7 +45,7 @@ def test_who_sends_what_must_be_dropped_fills_no_disk(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(news, "boot_ms", lambda: 16_650_000)
-    monkeypatch.setattr(news, "_complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
+    monkeypatch.setattr(news, "complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
     for number in range(1_000):
         news.log_event(Strange(ReplicaId("2.0000000000000001"), f"says epoch {number}"))
     news.log_event(Strange(ReplicaId("3.0000000000000001"), "for another process"))
@@ -61,7 +61,7 @@ def test_how_many_were_dropped_is_told_also_where_none_follows(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(news, "boot_ms", lambda: 16_650_000)
-    monkeypatch.setattr(news, "_complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
+    monkeypatch.setattr(news, "complaints", SparingLog(Log("logherd.group"), lambda: news.boot_ms() / 1000))
     for number in range(12):
         news.log_event(Strange(ReplicaId("2.0000000000000001"), f"says epoch {number}"))
     caplog.clear()
