@@ -27,7 +27,8 @@ __all__ = [
 HEADER = b"logherd queues 1\n"
 _SECTOR = 512
 _GONE_MAX = 16_384
-"""So many deleted queues give their lines to the next ones of their names, the latest: some MB to remember them."""
+"""So many deleted queues give their lines to the next ones of their names: some MB to remember them. What is forgotten
+stays in the list until a start after an orderly stop, as does the line of a name that does not come again."""
 
 LISTED_DELETED = -2
 """In place of its byte: the queue's line says that it was deleted, and may be another one's by now."""
@@ -103,7 +104,7 @@ class QueueList:
         self, files: Files, root: str, file: File, *, gone: Mapping[tuple[str, int], int] | None = None
     ) -> None:
         self._files = files
-        self._gone = dict(gone or {})
+        self._gone = dict(list((gone or {}).items())[-_GONE_MAX:])
         self._root = root
         self._file = file
         self._end = file.size()

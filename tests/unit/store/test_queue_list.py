@@ -164,3 +164,18 @@ def test_a_line_that_was_there_at_the_start_is_used_again() -> None:
     again = QueueList(disk, "/data", disk.open(LIST), gone={("T", 0): first})
     assert again.put(QueueEntry("T", 0, 5)) == first
     assert again.put(QueueEntry("U", 0, 5)) > second
+
+
+def test_of_many_lines_that_were_there_at_the_start_the_latest_are_remembered(monkeypatch) -> None:
+    """After a kill the list is as it was, however many topics there were in the life before."""
+    monkeypatch.setattr(queue_list, "_GONE_MAX", 2)
+    disk = SimDisk()
+    disk.make_directory("/data")
+    lines, _ = QueueList.create(disk, "/data", ())
+    for topic in "abc":
+        lines.put(QueueEntry(topic, 0, 0, live=False))
+    entries = decode_queue_list(disk.names[LIST].content())
+    again = QueueList(disk, "/data", disk.open(LIST), gone={(entry.topic, 0): entry.at for entry in entries})
+    assert again.put(QueueEntry("a", 0, 5)) > entries[-1].at
+    assert [again.put(QueueEntry(topic, 0, 5)) for topic in "bc"] == [entry.at for entry in entries[1:]]
+    assert {topic: live for topic, _, live in listed(disk)} == {"a": True, "b": True, "c": True}
