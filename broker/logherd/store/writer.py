@@ -65,7 +65,7 @@ def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpac
             return action()
         except OSError as error:
             if error.errno in NO_SPACE:
-                writer.free_bytes = 0
+                writer.took(None)
             elif error.errno not in NO_DESCRIPTOR:
                 raise
         yield NoSpace.WAITING
@@ -238,14 +238,16 @@ class LogWriter:
         return self._options.log.flush == "async"
 
     def took(self, segment_bytes: int | None) -> None:
-        """Owner thread: a segment was made; None: it could not be, for want of space after all, an inode or descriptor.
+        """Either thread: a segment was made; None: that, or another file, lacks space after all, inode or descriptor.
 
-        What the system says to be free is not believed at once then, and each time in a row later: else a store without
-        descriptors would say every second that it has space, and then that it has none, and a leader hand over for it.
+        If the system says that there is space for a segment it is not believed at once then, and each time in a row
+        later: else the store would say every second that it has space, and then that it has none, and a leader hand
+        over for it. Of a disk that is just full each look tells the truth.
         """
         if segment_bytes is None:
+            if self.free_bytes >= self._options.log.segment_bytes:
+                self._due.looks.missed()
             self.free_bytes = 0
-            self._due.looks.missed()
         else:
             self.free_bytes -= segment_bytes
             self._due.looks.met()

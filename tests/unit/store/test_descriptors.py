@@ -12,7 +12,12 @@ from logherd.store import MessageStore, RetentionOptions, StoreDamaged, StoreFul
 from logherd.store.files_os import OsFiles
 from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 from logherd.store.key_index import PENDING
+from logherd.store.queue_files import UnitWriter
 from unit.store.helpers import SimClock, append, bodies, flush, none_left, settle, small_options
+
+
+def no_inode(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
@@ -105,6 +110,29 @@ def test_that_a_disk_has_space_is_believed_ever_later_while_no_segment_can_be_ma
     assert waited == sorted(waited)
     assert waited[-2:] == [16, 16]
     assert store._log.prepare_roll()
+
+
+def test_so_it_is_where_no_other_file_can_be_made_on_a_disk_with_space(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inodes are lacking. Of a disk that is full each look tells the truth."""
+    for free, most in ((1 << 30, 8), (100, 40)):
+        looks = list[int]()
+
+        def counted(*_: object, free: int = free, looks: list[int] = looks) -> int:
+            looks.append(free)
+            return free
+
+        with monkeypatch.context() as patch:
+            patch.setattr(OsFiles, "free_bytes", counted)
+            patch.setattr(UnitWriter, "write", no_inode)
+            append(store)
+            flush(store)
+            store.tick()
+            for _ in range(40):
+                store.background_work()
+        assert most // 2 < len(looks) <= most + 2
+        settle(store)
 
 
 def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore, tmp_path: Path) -> None:
