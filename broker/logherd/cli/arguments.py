@@ -12,7 +12,7 @@ from logherd.cli import exits
 
 __all__ = [
     "NameServerOption", "Output", "OutputOption", "cell", "end_with", "key_names", "name_servers", "show", "show_table",
-    "table", "tag_names", "topic_name",
+    "table", "tag_name", "tag_names", "topic_name",
 ]  # fmt: skip
 
 
@@ -75,12 +75,25 @@ def tag_names(tags: list[str] | None) -> list[str] | None:
     from logherd.wire.limits import DEFAULT_LIMITS
 
     for tag in tags or ():
-        if not tag or tag == "*" or "||" in tag or tag.strip() != tag:
+        if not _is_single(tag):
             raise typer.BadParameter(f"{tag!r} is no single tag; give --tag again for each, and leave it out for all")
     size, limit = len(" || ".join(tags or ()).encode()), DEFAULT_LIMITS.value_bytes_max
     if size > limit:
         raise typer.BadParameter(f"the tags take {size} bytes, at most {limit} are allowed")
     return tags
+
+
+def tag_name(tag: str | None) -> str | None:
+    """The tag of a message. Raises: typer.BadParameter for one that no consumer can choose, as `tag_names`."""
+    if tag is not None and not _is_single(tag):
+        raise typer.BadParameter(
+            f"{tag!r} is a tag that no consumer can choose: it is empty, *, has || in it or a blank at an end"
+        )
+    return tag
+
+
+def _is_single(tag: str) -> bool:
+    return tag not in ("", "*") and "||" not in tag and tag.strip() == tag
 
 
 def key_names(keys: list[str] | None) -> list[str] | None:

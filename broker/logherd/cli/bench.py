@@ -19,6 +19,8 @@ bench = typer.Typer(add_completion=False, no_args_is_help=True, help="Load a bro
 
 TOPIC = "logherd-bench"
 ROUTE_SECONDS = 10.0
+REQUEST_BYTES_MAX = 15 << 20
+"""No broker takes larger bodies or batches (`store.messageSizeMax`)."""
 
 QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of the topic.")]
 ConnectionsOption = Annotated[int, typer.Option(min=1, help="Connections.")]
@@ -44,6 +46,11 @@ def bench_send(
         raise typer.BadParameter(
             f"{window} messages in flight are fewer than {connections} connections times {batch} messages of a request",
             param_hint="--window",
+        )
+    if size * batch > REQUEST_BYTES_MAX:
+        raise typer.BadParameter(
+            f"a request would have {size * batch} bytes of bodies, at most {REQUEST_BYTES_MAX} are allowed",
+            param_hint="--size",
         )
     from logherd.client.send_load import SendLoad, run_send_load
 

@@ -16,6 +16,7 @@ from logherd.cli.arguments import (
     key_names,
     name_servers,
     show,
+    tag_name,
     tag_names,
     topic_name,
 )
@@ -46,7 +47,7 @@ def send_command(
     ],
     bodies: Annotated[list[str], typer.Argument(metavar="BODY...", help="Texts to send; - reads lines from input.")],
     name_server: NameServerOption = "127.0.0.1:9876",
-    tag: Annotated[str | None, typer.Option(help="Tag, which consumers can filter by.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag, which consumers can filter by.", callback=tag_name)] = None,
     keys: Annotated[
         list[str] | None, typer.Option("--key", help="Key to find it by; may be given again.", callback=key_names)
     ] = None,

@@ -58,6 +58,9 @@ def switchover_command(
         return
     target = _target(before, to)
     if before.leader is not None and target == before.leader.broker_id:
+        if epoch not in (None, before.epoch):
+            said = f"broker {target} leads {_name(before)} already, but in epoch {before.epoch}, not {epoch}"
+            raise ControllersError(said)
         _end(output, before, target, 0.0, f"broker {target} leads {_name(before)} already, in epoch {before.epoch}")
         return
     expected = before.epoch if epoch is None else epoch

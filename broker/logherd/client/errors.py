@@ -42,6 +42,7 @@ class SendFailed(ClientError):
 
     def __init__(self, topic: str, *, attempts: int, unknown: bool, last: BaseException) -> None:
         outcome = "it may have been stored" if unknown else "it was not stored"
-        super().__init__(f"message to {topic} not acknowledged in {attempts} attempts, {outcome}: {last}")
+        tries = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+        super().__init__(f"message to {topic} not acknowledged in {tries}, {outcome}: {last}")
         self.attempts = attempts
         self.unknown = unknown

@@ -65,6 +65,24 @@ def test_a_tag_that_no_message_would_match_is_refused(terminal: Terminal, tag: s
     assert said in told(terminal)
 
 
+@pytest.mark.parametrize("tag", ["a||b", "*", "", " a", "a\t"])
+def test_a_tag_that_nobody_could_choose_is_not_sent(terminal: Terminal, tag: str, nowhere: str) -> None:
+    assert terminal.run("send", "t", "body", "--tag", tag, "-n", nowhere) == 2
+    assert f"Invalid value for '--tag': {tag!r} is a tag that no consumer can choose" in told(terminal)
+
+
+@pytest.mark.parametrize(
+    ("options", "takes"), [(("--size", "15728641"), 15728641), (("--size", "15361", "--batch", "1024"), 15729664)]
+)
+def test_a_load_that_fits_into_no_request_is_refused(
+    terminal: Terminal, options: tuple[str, ...], takes: int, nowhere: str
+) -> None:
+    assert terminal.run("bench", "send", *options, "--window", "4096", "-n", nowhere) == 2
+    said = f"Invalid value for --size: a request would have {takes} bytes of bodies, at most 15728640 are allowed"
+    assert said in told(terminal)
+    assert terminal.run("bench", "send", "--size", "15728640", "-n", nowhere) == 1, "a broker may take so much"
+
+
 @pytest.mark.parametrize("key", ["a b", " a", "a ", ""])
 def test_a_key_that_would_be_stored_as_others_or_none_is_refused(terminal: Terminal, key: str, nowhere: str) -> None:
     assert terminal.run("send", "t", "body", "--key", "c", "--key", key, "-n", nowhere) == 2

@@ -49,7 +49,7 @@ def test_what_was_not_flushed_or_copied_in_time_is_not_told_as_stored(
     assert terminal.run("send", "T", "first", "second", "third", "-n", broker.address) == 1
     (line,) = terminal.printed.splitlines()
     assert line.startswith("stored in T at ")
-    assert f"not acknowledged in 1 attempts, it may have been stored: {BROKER} answered {code} (" in terminal.said
+    assert f"not acknowledged in 1 attempt, it may have been stored: {BROKER} answered {code} (" in terminal.said
     assert len(broker.sends) == 2
 
 

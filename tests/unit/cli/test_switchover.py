@@ -58,6 +58,15 @@ def test_the_best_one_in_sync_is_chosen(hand: Hand) -> None:
 def test_who_leads_already_need_not_be_asked(hand: Hand) -> None:
     assert hand.over("orders", "--to", "1") == 0
     assert hand.terminal.printed == "broker 1 leads C/orders already, in epoch 7\n"
+    assert hand.over("orders", "--to", "1", "--epoch", "7") == 0
+    assert hand.quorum.orders == []
+
+
+def test_who_leads_already_in_another_epoch_is_not_what_was_ordered(hand: Hand) -> None:
+    """Somebody else may have led in between: whoever thought of this does not know the group as it is."""
+    assert hand.over("orders", "--to", "1", "--epoch", "6") == 1
+    assert hand.terminal.printed == ""
+    assert hand.terminal.said == "logherd: broker 1 leads C/orders already, but in epoch 7, not 6\n"
     assert hand.quorum.orders == []
 
 
