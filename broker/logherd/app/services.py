@@ -222,8 +222,7 @@ class Services:
         return {name: values[name] for name in hot_properties()}
 
     def _disk(self) -> DiskSpace:
-        usage = shutil.disk_usage(self._live.options.data_dir)
-        return DiskSpace(usage.total, usage.free)
+        return DiskSpace(*shutil.disk_usage(self._live.options.data_dir))
 
     def _permission_changed(self, permission: int) -> None:
         for hook in self.permission_hooks:

@@ -57,7 +57,7 @@ class Admin(SmallBroker):
         )  # fmt: skip
         self.view: ReplicationView | None = None
         runtime = RuntimeSource(
-            self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 250), lambda: self.view
+            self.store, self.stats, self.clock, self.clock.wall, lambda: DiskSpace(1000, 600, 200), lambda: self.view
         )
         state = StateAdmin(settings, runtime, identity=IDENTITY, configure=self.configuration.change)
         self.desk = Desk(Role.BROKER, self.clock, state.handlers())

@@ -27,9 +27,10 @@ _UNITS: Final = "KMGTPE"
 
 
 class DiskSpace(NamedTuple):
-    """Bytes of the file system that holds the store."""
+    """Bytes of the file system that holds the store; some of it may be kept for root, and is neither used nor free."""
 
     total: int
+    used: int
     free: int
 
 
@@ -67,7 +68,8 @@ def _replication(source: RuntimeSource) -> dict[str, str]:
 def _store_figures(source: RuntimeSource) -> dict[str, str]:
     store = source.store
     disk = source.disk()
-    ratio = str((disk.total - disk.free) / disk.total if disk.total else -1.0)
+    reachable = disk.used + disk.free
+    ratio = str(disk.used / reachable if reachable else -1.0)
     behind = store.end_position - store.committed_position
     return {
         "commitLogMinOffset": str(store.min_position),
