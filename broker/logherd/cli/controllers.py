@@ -24,14 +24,15 @@ _ANSWER_SECONDS = 20.0  # longer than the controllers' own deadline, so that the
 _PATIENCE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
 _ANSWER_BYTES_MAX = 64 << 20
-_OK, _ACCEPTED, _UNAUTHORIZED, _UNKNOWN = 200, 202, 401, 504
+_OK, _ACCEPTED, _UNAUTHORIZED, _MISSING, _UNKNOWN = 200, 202, 401, 404, 504
 _DONE = (_OK, _ACCEPTED)
 
 AdminOption = Annotated[
     list[str] | None,
     typer.Option(
         "--admin", envvar="LOGHERD_ADMIN", metavar="HOST:PORT",
-        help="Admin address of a controller; may be given again, so that a living one is found.",
+        help="Admin address of a controller; may be given again, so that a living one is found; default: "
+        f"{_DEFAULT_ADMIN}.",
     ),
 ]  # fmt: skip
 TokenOption = Annotated[
@@ -145,7 +146,9 @@ class Controllers:
         except _Unanswered as error:
             raise ControllersError(f"{admin}: no answer: {error}") from error
         if status not in _DONE:
-            raise ControllersError(f"{admin}: {_sentence(status, document)}")
+            own = status == _MISSING and path.startswith("/replica/")
+            hint = "; only brokers have it that lead by themselves, in mode raft or static" if own else ""
+            raise ControllersError(f"{admin}: {_sentence(status, document)}{hint}")
         return document
 
     def statuses(self) -> list[Document | None]:
@@ -196,7 +199,8 @@ class Controllers:
         try:
             token = self._token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ControllersError(f"{self._token_file}: the token cannot be read: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise ControllersError(f"{self._token_file}: the token cannot be read: {reason}") from error
         if not token or not token.isprintable():  # no header carries it, and whoever refuses that would show it
             raise ControllersError(f"{self._token_file}: holds no token; one line of printable ASCII is right")
         return token

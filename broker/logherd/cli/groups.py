@@ -84,8 +84,10 @@ def elect(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
 ) -> None:
-    """Give a group another leader. A living leader hands over in order, and nothing is lost. The exit code is 1 if
-    that one does not lead then."""
+    """Give a group another leader; the exit code is 1 if that one does not lead then.
+
+    A living leader hands over in order, and nothing is lost.
+    """
     if unclean and broker is None:
         raise typer.BadParameter("an unclean election is of one broker: name it with --broker")
     if unclean and not yes:

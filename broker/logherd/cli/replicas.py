@@ -62,8 +62,10 @@ def hand_over(
 
 @replica.command("votes")
 def votes(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
-    """Mode raft: show who votes, whom each broker hears leading, and where its log ends; the exit code is 1 if one does
-    not answer."""
+    """Mode raft: show who votes, whom each broker hears leading, and where its log ends.
+
+    The exit code is 1 if one does not answer.
+    """
     pages, faults = _pages(admin, "/replica/votes", VotesPage)
     show_table(output, pages, _VOTES_HEAD, [_votes_row(page) for page in pages])
     end_with(faults)
@@ -84,8 +86,10 @@ def recover(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
 ) -> None:
-    """Mode raft: make the brokers named by --admin, all that are left, the whole group, after its majority is lost for
-    good. Never start those that are given up again with their data."""
+    """Mode raft: make the brokers that are left, all named by --admin, the whole group, after its majority is lost.
+
+    Never start those that are given up again with their data.
+    """
     pages = Controllers(admin, token_file).read_each("/replica/votes", VotesPage)
     if accept_loss and not yes:
         _confirm_rebuild(pages, give_up)
@@ -105,8 +109,10 @@ def recover(
 
 @replica.command("roles")
 def roles(admin: AdminsOption, output: OutputOption = Output.TEXT) -> None:
-    """Mode static: show which table of roles each broker knows, and who can be promoted without loss; the exit code is
-    1 if one does not answer."""
+    """Mode static: show which table of roles each broker knows, and who can be promoted without loss.
+
+    The exit code is 1 if one does not answer.
+    """
     pages, faults = _pages(admin, "/replica/roles", RolesPage)
     _show(output, pages)
     end_with(faults)
@@ -136,8 +142,10 @@ def promote(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether the loss is meant.")] = False,
 ) -> None:
-    """Mode static: let a broker lead, in place of a table of roles that it names. The former leader must not serve any
-    more, or must be synchronous."""
+    """Mode static: let a broker lead, in place of a table of roles that is named with --after.
+
+    The former leader must not serve any more, or must be synchronous.
+    """
     if accept_loss and not yes:
         _confirm_loss(admin)
     body: dict[str, Any] = {"after": after, "synchronous": synchronous or [], "loss": accept_loss}

@@ -13,7 +13,7 @@ import typer
 
 from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, cell, show_table
-from logherd.cli.controllers import AdminOption, Controllers, ControllersError
+from logherd.cli.controllers import Controllers, ControllersError
 
 if TYPE_CHECKING:
     from logherd.cli.group_states import GroupState
@@ -27,6 +27,13 @@ LOCAL = "logherd.status"
 _GROUPS_MAX = 20
 """So many groups are shown with their brokers."""
 _HEAD = ("group", "broker", "role", "address", "alive", "end", "lag bytes", "lag s")
+AdminsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--admin", envvar="LOGHERD_ADMIN", metavar="HOST:PORT",
+        help="Admin address of a controller, or of a group's brokers; may be given again.",
+    ),
+]  # fmt: skip
 _SHORT_HEAD = ("group", "epoch", "leader", "in sync", "why")
 
 
@@ -39,7 +46,7 @@ def status_command(
         str | None,
         typer.Option("--controllers", metavar="HOST:PORT,...", help="Admin addresses of the controllers."),
     ] = None,
-    admin: AdminOption = None,
+    admin: AdminsOption = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="The folder of a group on this machine; default: .logherd/GROUP."),

@@ -1,7 +1,14 @@
 """What is wrong with an argument is told by its name, before anything is asked for."""
 
 import pytest
+import typer
 
+from logherd.cli.bench import bench
+from logherd.cli.groups import groups
+from logherd.cli.quorum import quorum
+from logherd.cli.replicas import replica
+from logherd.cli.stores import store
+from logherd.cli.topics import topic
 from unit.cli.terminal import Terminal
 
 LONG = "x" * 40_000
@@ -103,3 +110,19 @@ def test_a_message_that_cannot_be_sent_as_it_is_is_not_sent(terminal: Terminal, 
 def test_a_list_without_a_controller_does_not_mean_this_machine(terminal: Terminal, text: str) -> None:
     assert terminal.run("status", "--controllers", text) == 2
     assert "Invalid value for --controllers: name at least one controller" in told(terminal)
+
+
+@pytest.mark.parametrize("family", [bench, groups, quorum, replica, store, topic], ids=lambda each: each.info.help)
+def test_a_list_of_commands_says_each_in_one_paragraph(family: typer.Typer) -> None:
+    """Where a line of it ends in the text, it ends in the list, too."""
+    for command in family.registered_commands:
+        assert command.callback is not None
+        first, *_ = (command.callback.__doc__ or "").split("\n\n")
+        assert first.strip().count("\n") == 0, first
+
+
+def test_whose_address_admin_is_and_what_it_is_by_default_is_told(terminal: Terminal) -> None:
+    assert terminal.run("groups", "list", "--help") == 0
+    assert "default: 127.0.0.1:8088" in " ".join(terminal.printed.replace("│", " ").split())
+    assert terminal.run("status", "--help") == 0
+    assert "of a controller, or of a group's brokers" in " ".join(terminal.printed.replace("│", " ").split())

@@ -221,5 +221,13 @@ def _refused(group: Group | None, refusal: Refusal, detail: str, order: Order) -
         expected = order.epoch if isinstance(order, EndpointOrder) else getattr(order, "expected_epoch", None)
         said = f"the epoch of {group.key} is {group.epoch}, and expectedEpoch is {expected}"
         return error(409, refusal.name, said, expectedEpoch=expected, epoch=group.epoch)
+    detail = detail or _more(group, refusal)
     said = f"{refusal.value}: {detail}" if detail else refusal.value
     return error(404 if refusal in _MISSING else 409, refusal.name, said)
+
+
+def _more(group: Group | None, refusal: Refusal) -> str:
+    """What whoever gave an order would ask next: who is there, or how it is done all the same."""
+    if refusal is Refusal.UNKNOWN_REPLICA and group is not None:
+        return f"{group.key} has {', '.join(str(each.broker_id) for each in group.replicas) or 'none'}"
+    return "with living (--living) it is forgotten all the same" if refusal is Refusal.ALIVE else ""

@@ -206,7 +206,9 @@ def test_demote_of_the_master_or_below_the_minimum_is_refused(desk: Desk, http: 
 def test_forget_passes_over_who_was_forgotten_before(desk: Desk, http: HttpCaller) -> None:
     http.post(f"{GROUP}/demote", brokerId=3, expectedEpoch=1)
     order = {"brokerIds": [3], "expectedEpoch": 1}
-    assert http.post(f"{GROUP}/forget", **order)[1]["reason"] == "ALIVE"
+    refused = http.post(f"{GROUP}/forget", **order)[1]
+    assert refused["reason"] == "ALIVE"
+    assert refused["error"] == "the broker reports: with living (--living) it is forgotten all the same"
     first, again = (http.post(f"{GROUP}/forget", **order, living=True)[1] for _ in range(2))
     assert (first["changed"], again["changed"]) == (True, False)
     assert desk.group.replica(BrokerId(3)) is None
@@ -216,6 +218,7 @@ def test_an_unknown_broker_is_not_found(http: HttpCaller) -> None:
     for action in ("elect", "promote", "demote"):
         status, page = http.post(f"{GROUP}/{action}", brokerId=9, expectedEpoch=1)
         assert (status, page["reason"]) == (404, "UNKNOWN_REPLICA")
+        assert page["error"] == "no such broker in the group: c/bg has 1, 2, 3"
     assert http.post(f"{GROUP}/forget", brokerIds=[9], expectedEpoch=1)[0] == 404
 
 
