@@ -112,7 +112,8 @@ def _report(report: "LoadReport", output: Output, *, done: str) -> None:
     show(output, document, report.text())
     faults = [] if report.messages else [f"no message was {done}"]
     if report.refused:
-        faults.append(f"requests refused: {sum(report.refused.values())}")
+        why = f" ({report.refusal})" if report.refusal else ""
+        faults.append(f"requests refused: {sum(report.refused.values())}{why}")
     if report.lost:
         faults.append(f"requests without an answer: {report.lost}")
     if faults:

@@ -77,7 +77,7 @@ class _Run:
         self.finished = asyncio.Event()
         # Whoever is refused or lost is read no more, so that one of the warm-up still counts.
         self.lost = 0
-        self.refused: Counter[int] = Counter()
+        self.refusals: list[tuple[int, str]] = []
         self.start_measuring()
 
     def start_measuring(self) -> None:
@@ -103,8 +103,9 @@ class _Run:
     def report(self) -> LoadReport:
         return LoadReport(
             messages=self.messages, bytes=self.bytes, seconds=self._ended_at - self._started_at,
-            latency=Latency.of(self.latencies), refused=dict(self.refused), lost=self.lost,
-            client_cpu_seconds=time.process_time() - self._cpu_before,
+            latency=Latency.of(self.latencies), refused=dict(Counter(code for code, _ in self.refusals)),
+            lost=self.lost, client_cpu_seconds=time.process_time() - self._cpu_before,
+            refusal=next((remark for _, remark in self.refusals if remark), ""),
         )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ class _Reader:
             asyncio.get_running_loop().call_later(AGAIN_PAUSE_SECONDS, self.pull)
             return
         elif outcome.code not in _AT_THE_END:
-            run.refused[outcome.code] += 1
+            run.refusals.append((outcome.code, outcome.remark or ""))
             run.queue_done()
             return
         elif not run.load.repeat or outcome.ext.get("minOffset") == outcome.ext.get("maxOffset"):

@@ -32,8 +32,9 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """One run, without its warm-up. `refused` counts answers that were no success by response code; `lost` requests
-    whose connection ended first; `client_cpu_seconds` is what the generator itself took of the processor."""
+    """One run, without its warm-up. `refused` counts answers that were no success by response code, `refusal` is the
+    remark of the first; `lost` counts requests whose connection ended first; `client_cpu_seconds` is what the generator
+    itself took of the processor."""
 
     messages: int
     bytes: int
@@ -42,6 +43,7 @@ class LoadReport:
     refused: Mapping[int, int]
     lost: int
     client_cpu_seconds: float
+    refusal: str = ""
 
     @property
     def rate(self) -> float:

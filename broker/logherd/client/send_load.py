@@ -5,12 +5,13 @@ that one read makes room for leave in one write.
 """
 
 import asyncio
+import json
 import re
 import time
 from array import array
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import cast
 
@@ -29,6 +30,7 @@ __all__ = ["SendLoad", "run_send_load"]
 _LENGTH = Struct(">I")
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
 _CODE = re.compile(rb'"code":(-?\d+)')
+_REMARK = re.compile(rb'"remark":("(?:[^"\\]|\\.)*")')
 _SUCCESS = b'"code":0,'
 OPAQUE_FIRST = 1_000_000_000
 OPAQUE_LAST = 2_147_483_647
@@ -95,6 +97,7 @@ class _Run:
         self.lost = 0
         self.latencies = array("d")
         self.refused: Counter[int] = Counter()
+        self.refusal = ""
         self._answers_before = 0
         self._started_at = time.perf_counter()
         self._cpu_before = time.process_time()
@@ -113,15 +116,12 @@ class _Run:
         messages = (self.answers - self._answers_before - sum(self.refused.values())) * self.load.batch
         return LoadReport(
             messages=messages, bytes=messages * self.load.size, seconds=seconds, latency=Latency.of(self.latencies),
-            refused=dict(self.refused), lost=self.lost, client_cpu_seconds=cpu,
+            refused=dict(self.refused), lost=self.lost, client_cpu_seconds=cpu, refusal=self.refusal,
         )  # fmt: skip
 
     def report_with_lost(self, report: LoadReport, unanswered: int) -> LoadReport:
         """The report once nothing more is waited for: connections may have ended since."""
-        return LoadReport(
-            messages=report.messages, bytes=report.bytes, seconds=report.seconds, latency=report.latency,
-            refused=report.refused, lost=self.lost + unanswered, client_cpu_seconds=report.client_cpu_seconds,
-        )  # fmt: skip
+        return replace(report, lost=self.lost + unanswered)
 
 
 class _Lane(asyncio.Protocol):
@@ -185,6 +185,8 @@ class _Lane(asyncio.Protocol):
         run.answers += len(opaques)
         if answers.count(_SUCCESS) != len(opaques):
             run.refused.update(code for code in map(int, _CODE.findall(answers)) if code != 0)
+            if not run.refusal and (remark := _REMARK.search(answers)) is not None:
+                run.refusal = json.loads(remark[1])
         if not run.stopping:
             self.fill(len(opaques))
         elif not sent_at and not self.drained.done():

@@ -6,6 +6,9 @@ from dataclasses import replace
 import pytest
 
 from logherd.client import pull_load, send_load
+from logherd.net.session import NetSession
+from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.frame import Flag, Frame
 from unit.cli.terminal import Terminal
 from unit.client.fake_broker import FakeBroker
 
@@ -32,7 +35,7 @@ def test_a_load_of_which_every_send_is_refused_is_none(broker: FakeBroker, termi
     broker.faults = [14] * 20_000
     assert terminal.run("bench", "send", "-n", broker.address, *SHORT, *NARROW, "-o", "json") == 1
     refused = json.loads(terminal.printed)["refused"]["14"]
-    assert terminal.said == f"logherd: no message was stored; requests refused: {refused}\n"
+    assert terminal.said == f"logherd: no message was stored; requests refused: {refused} (refused by the test)\n"
 
 
 def test_a_load_of_which_some_are_not_answered_is_none(broker: FakeBroker, terminal: Terminal) -> None:
@@ -46,3 +49,14 @@ def test_a_load_that_finds_nothing_to_read_is_none(broker: FakeBroker, terminal:
     assert terminal.run("bench", "pull", "-n", broker.address, *SHORT) == 1
     assert terminal.printed.startswith("0 messages")
     assert terminal.said == "logherd: no message was read\n"
+
+
+def test_a_pull_that_is_refused_is_told_with_its_reason(broker: FakeBroker, terminal: Terminal) -> None:
+    def refuse(_: NetSession, frame: Frame) -> Frame:
+        return Frame(ResponseCode.NO_PERMISSION, frame.opaque, flag=Flag.RESPONSE, remark="not you")
+
+    broker._answers[RequestCode.PULL_MESSAGE] = refuse
+    assert terminal.run("bench", "pull", "-n", broker.address, *SHORT, "-o", "json") == 1
+    told = json.loads(terminal.printed)
+    assert (told["refused"], told["refusal"]) == ({"16": 2}, "not you")
+    assert terminal.said == "logherd: no message was read; requests refused: 2 (not you)\n"

@@ -66,6 +66,7 @@ async def test_refusals_are_counted_by_code_and_not_as_messages() -> None:
         assert set(report.refused) == {14}
         assert report.refused[14] > 0
         assert "code 14" in report.text()
+        assert report.refusal == "refused by the test"
 
 
 async def test_a_lost_connection_ends_the_run_and_is_counted() -> None:
@@ -145,7 +146,7 @@ async def test_a_queue_that_cannot_be_read_is_counted_also_if_that_was_before_th
 
         def refuse_the_second(session: NetSession, frame: Frame) -> Frame | None:
             if frame.ext["queueId"] == "1":
-                return Frame(ResponseCode.NO_PERMISSION, frame.opaque, flag=Flag.RESPONSE)
+                return Frame(ResponseCode.NO_PERMISSION, frame.opaque, flag=Flag.RESPONSE, remark="not you")
             return read(session, frame)
 
         broker._answers[RequestCode.PULL_MESSAGE] = refuse_the_second
@@ -153,6 +154,7 @@ async def test_a_queue_that_cannot_be_read_is_counted_also_if_that_was_before_th
         report = await run_pull_load(load)
         assert report.messages > 0
         assert (report.refused, report.lost) == ({ResponseCode.NO_PERMISSION: 1}, 0)
+        assert report.refusal == "not you"
 
 
 def test_percentiles_are_nearest_rank() -> None:
