@@ -37,12 +37,13 @@ class Killed(BaseException):
 @dataclass
 class Faults:
     """After `kill_after` writes the operator is dead; the answer of write `lose` never arrives; `refuse` is a status
-    for every write whose path has a certain word in it; `down`: nobody answers.
+    for every write whose path has a certain word in it, as `unreadable` is for reads, with 403; `down`: nobody answers.
     """
 
     kill_after: int | None = None
     lose: int | None = None
     refuse: dict[str, int] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
     down: bool = False
 
 
@@ -105,6 +106,8 @@ class ApiServer:
         options = {name: values[0] for name, values in parse_qs(query).items()}
         self._count(VERBS[method], path)
         if method == "GET":
+            if any(word in path for word in self.faults.unreadable):
+                return _error(403, "forbidden")
             found = self.objects.get(path)
             return Reply(200, found) if found else _error(404, "not found")
         for word, status in self.faults.refuse.items():
@@ -187,7 +190,7 @@ class ApiServer:
         if wrong:
             return _error(422, "; ".join(wrong))
         found = self.objects.get(path)
-        if found is None and (status or body["metadata"].get("resourceVersion")):
+        if found is None and (status or any(each in body["metadata"] for each in ("resourceVersion", "uid"))):
             return _error(404 if status else 409, "not found")
         if found is not None and self._conflicts(found, body):
             return _error(409, "the object has been modified")

@@ -89,7 +89,7 @@ class Kubelet:
         if controllers is not None and not world.controllers:
             world.controllers = {n: world._pod() for n in range(int(controllers["spec"]["replicas"]))}
         config = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{self.name}-broker-config")
-        if config is not None:
+        if config is not None and "data" in config:
             world.files = hot_of(json.loads(config["data"][f"{self.name}-broker-0.json"]))
 
     def _workload(self, component: str) -> Document | None:

@@ -57,8 +57,8 @@ async def test_a_secret_of_that_name_without_a_token_is_told_and_used_for_nothin
     drive.api.put(SECRET, secret)
     await drive.steps(10)
     degraded = drive.condition("Degraded")
-    assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
-    assert f"the Secret {NAME}-admin is there and has no token" in degraded["message"]
+    assert (degraded["status"], degraded["reason"]) == ("True", "NameTaken")
+    assert f"the Secret {NAME}-admin is there without the key token" in degraded["message"]
     assert drive.api.of_kind("statefulsets") == []
     token = base64.b64encode(b"said by a person\n").decode()
     drive.api.put(SECRET, {**secret, "metadata": dict(metadata), "data": {"token": token}})

@@ -54,7 +54,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [create]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
-  verbs: [create, patch]
+  verbs: [get, create, patch]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, create, patch]
@@ -79,5 +79,5 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get, list, watch, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [create, patch]
+  verbs: [get, create, patch]
 {{- end -}}

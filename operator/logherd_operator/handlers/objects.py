@@ -4,23 +4,25 @@ somebody else fills them, deleted where nothing wants them any more.
 
 import base64
 import hashlib
+import http
 import json
+import logging
 import secrets
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, path_of
-from logherd_operator.clients.errors import Conflict
+from logherd_operator.clients.errors import Conflict, Refused
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
 from logherd_operator.handlers.owning import is_foreign, is_of_former
 from logherd_operator.handlers.shaping import first_counts, shape_of
+from logherd_operator.observed.slots import Component
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.site import Document, Shape, Site
-from logherd_operator.spec.errors import SpecError
 
 __all__ = ["Objects", "Refresh"]
 
@@ -28,8 +30,7 @@ _TOKEN_BYTES = 32
 _WATCH_LATE = 5.0
 """Seconds in which the watch should have shown what was made."""
 
-_READ_FIRST = frozenset({"ConfigMap", "NetworkPolicy", "PodDisruptionBudget"})
-"""Kinds that the operator may get: of these it applies nothing over what is somebody else's."""
+_log = logging.getLogger("logherd.operator")
 
 
 class Refresh(NamedTuple):
@@ -51,36 +52,45 @@ class Objects:
         self._clock = clock
         self._refresh = refresh or Refresh()
         self._spare, self._filled_at = float(self._refresh.at_once), clock()
+        self._unreadable: set[str] = set()
 
-    async def keep(self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None) -> None:
-        """Apply what differs. Raises also Conflict or NotSettled: what was looked at is out of date."""
-        await self.read_token(sight.site, memory)
+    async def keep(
+        self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Apply what differs. Returns a clause for each object of somebody else that has a name of the group's: it is
+        left as it is, and no pod is made before it is gone.
+
+        Raises also Conflict or NotSettled: what was looked at is out of date.
+        """
         site = sight.site
+        taken = await self._read_token(site, memory)
         shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.sizes.founders)
         memory.sizes.founders = shape.founders
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:
-            await self._make_once(document, sight, memory)
+            taken += await self._make_once(document, sight, memory)
         for document in rendered.kept:
             if document["kind"] == "StatefulSet":
-                await self._keep_workload(document, sight, plan, memory)
+                first = () if taken else first_counts(plan)
+                taken += await self._keep_workload(document, sight, first, memory)
             elif not self._unknown_yet(document, sight):
-                await self._keep(document, sight, memory)
+                taken += await self._keep(document, sight, memory)
         await self._prune(drawn.digests.keys(), site, memory)
+        return tuple(taken)
 
-    async def read_token(self, site: Site, memory: Memory) -> None:
+    async def _read_token(self, site: Site, memory: Memory) -> list[str]:
         """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is
         still there is seen now and then: what starts without it waits for it.
 
-        Raises also NotSettled for the one of a former group of this name, that goes when somebody collects it, and
-        SpecError for one that holds no token, as if it were somebody else's.
+        Raises also NotSettled for the one of a former group of this name, that goes when somebody collects it. One that
+        holds no token is somebody else's.
         """
         name = f"{site.controllers_of}-admin"
         path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
         last = memory.applied.get(path)
         if memory.token and last is not None and not self._due(last[1]):
-            return
+            return []
         found = await self._api.find(path)
         if found is None and site.controllers_of == site.name:
             token = base64.b64encode(secrets.token_hex(_TOKEN_BYTES).encode()).decode()
@@ -93,18 +103,25 @@ class Objects:
             raise NotSettled(f"the Secret {name} is of a former group of this name, and about to go")
         memory.token = _token_in(found)
         if found is not None and not memory.token:
-            said = f"the Secret {name} is there and has no token, with which the admin ports are told of changes"
-            raise SpecError(f"{said}: give it the key token, or delete it if nobody else needs it")
+            return [f"the Secret {name} is there without the key token, with which the admin ports are told of changes"]
         memory.applied[path] = ("", self._clock())
+        return []
 
-    async def _make_once(self, document: Document, sight: Sight, memory: Memory) -> None:
-        """What somebody deletes is made again, as it was at first. Making what is there does nothing."""
+    async def _make_once(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
+        """What somebody deletes is made again, as it was at first; of what is there only the labels are kept: by them
+        the Service finds it, and the watch."""
         path = path_of(document)
         made = memory.applied.get(path)
         if made is not None and (self._known.has_slice(sight.key) or self._clock() - made[1] < _WATCH_LATE):
-            return
-        await self._api.create(document)
+            return []
+        made_now = await self._api.create(document)
+        found = made_now or await self._api.find(path)
+        if found is not None and is_foreign(sight.site, found["metadata"]):
+            return [_taken(document)]
+        if found is not None:
+            await self._label(path, found, document)
         memory.applied[path] = ("", self._clock())
+        return []
 
     def _unknown_yet(self, document: Document, sight: Sight) -> bool:
         """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell.
@@ -116,15 +133,48 @@ class Objects:
         untold = observed.group is None and observed.platform.brokers is not None
         return document["metadata"]["name"] == config and untold and led_by_others
 
-    async def _keep(self, document: Document, sight: Sight, memory: Memory) -> None:
+    async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
         path = path_of(document)
         digest, last = _known_digest(path, memory), memory.applied.get(path)
         if last is not None and last[0] == digest and not self._due(last[1]):
-            return
-        if last is None and document["kind"] in _READ_FIRST and (found := await self._api.find(path)) is not None:
-            _refuse_foreign(sight.site, found, document)
-        await self._api.apply(document)
+            return []
+        if last is None:
+            found = await self._standing(path, document["kind"])
+            if found is not None and is_foreign(sight.site, found["metadata"]):
+                return [_taken(document)]
+            made = await self._api.apply(document)
+        else:
+            made = await self._apply_again(path, document, memory)
         memory.applied[path] = (digest, self._clock())
+        memory.applied[f"{path}#uid"] = (str(made["metadata"]["uid"]), self._clock())
+        return []
+
+    async def _apply_again(self, path: str, document: Document, memory: Memory) -> dict[str, Any]:
+        """Over exactly the object that was applied before, unread. Raises: NotSettled if it may be another one now, or
+        none; the next look reads it."""
+        uid, _ = memory.applied[f"{path}#uid"]
+        try:
+            return await self._api.apply({**document, "metadata": {**document["metadata"], "uid": uid}})
+        except Refused as refusal:
+            if refusal.status not in (http.HTTPStatus.CONFLICT, http.HTTPStatus.UNPROCESSABLE_ENTITY):
+                raise
+            del memory.applied[path]
+            raise NotSettled(f"{document['kind']} {document['metadata']['name']}: {refusal}") from refusal
+
+    async def _standing(self, path: str, kind: str) -> dict[str, Any] | None:
+        """What has the name already; None also where the operator may not ask, as with the roles of an older chart."""
+        try:
+            return await self._api.find(path)
+        except Refused as refusal:
+            if refusal.status != http.HTTPStatus.FORBIDDEN:
+                raise
+            if kind not in self._unreadable:
+                self._unreadable.add(kind)
+                _log.warning(
+                    "%s: whether it is somebody else's cannot be told, and it is taken as the group's; let the "
+                    "operator get objects of the kind %s, as its chart does", refusal, kind,
+                )  # fmt: skip
+            return None
 
     def _due(self, applied_at: float) -> bool:
         now = self._clock()
@@ -137,45 +187,53 @@ class Objects:
         self._spare -= 1.0
         return True
 
-    async def _keep_workload(self, document: Document, sight: Sight, plan: Plan, memory: Memory) -> None:
+    async def _keep_workload(
+        self, document: Document, sight: Sight, first: Container[Component], memory: Memory
+    ) -> list[str]:  # fmt: skip
         """With the version that was looked at: what is applied has the count that was seen, and may not be out of date.
+        One that is not there is made for a component that comes into being now (`first`).
 
         Raises: Conflict if it is; NotSettled if it was changed now, because then nobody knows what pods should be like.
         """
         name, path = document["metadata"]["name"], path_of(document)
         version = sight.versions.get(name)
         if version is None:
-            if document["metadata"]["labels"]["app.kubernetes.io/component"] not in first_counts(plan):
-                return
-            await self._see_free(path, document, sight.site)
+            if document["metadata"]["labels"]["app.kubernetes.io/component"] not in first:
+                return []
+            if not await self._is_free(path, document, sight.site):
+                return [_taken(document)]
             await self._apply_workload(document, memory)
-            return
+            return []
         seen = self._known.workload(sight.key, name)
         generation = str((seen or {}).get("metadata", {}).get("generation", ""))
         digest, last = _known_digest(path, memory), memory.applied.get(path)
         touched = memory.applied.get(f"{path}#generation", ("", 0.0))[0] != generation
         if last is not None and last[0] == digest and not touched and not self._due(last[1]):
-            return
+            return []
         metadata = {**document["metadata"], "resourceVersion": version}
         made = await self._apply_workload({**document, "metadata": metadata}, memory)
         if str(made["metadata"].get("generation", "")) != generation:
             raise NotSettled(f"the StatefulSet {name} was changed, so the plan was made for another one")
+        return []
 
-    async def _see_free(self, path: str, document: Document, site: Site) -> None:
-        """Nothing of the name is there. The watch is late, or passes over one of ours that somebody took the labels
-        from: it gets them back.
-
-        Raises: Conflict if there is one of ours, SpecError if it is somebody else's.
+    async def _is_free(self, path: str, document: Document, site: Site) -> bool:
+        """Is nothing of the name there? Or somebody else's; raises Conflict if there is one of ours: the watch is late,
+        or passes over it because somebody took its labels, which it gets back.
         """
         found = await self._api.find(path)
-        if found is None:
-            return
+        if found is None or is_foreign(site, found["metadata"]):
+            return found is None
+        if _is_of(site, found):
+            await self._label(path, found, document)
+        name = found["metadata"]["name"]
+        raise Conflict(409, f"the StatefulSet {name} is there, and the watch has not said so yet")
+
+    async def _label(self, path: str, found: Mapping[str, Any], document: Document) -> None:
+        """Give it the labels of ours that it lacks. Raises also Conflict if it was changed meanwhile."""
         metadata, wanted = found["metadata"], document["metadata"]["labels"]
-        _refuse_foreign(site, found, document)
-        if _is_of(site, found) and not wanted.items() <= (metadata.get("labels") or {}).items():
+        if not wanted.items() <= (metadata.get("labels") or {}).items():
             seen = {name: metadata[name] for name in ("uid", "resourceVersion")}
             await self._api.merge(path, {"metadata": {**seen, "labels": wanted}})
-        raise Conflict(409, f"the StatefulSet {metadata['name']} is there, and the watch has not said so yet")
 
     async def _apply_workload(self, document: Document, memory: Memory) -> dict[str, Any]:
         path, now = path_of(document), self._clock()
@@ -220,11 +278,10 @@ def _token_in(secret: Mapping[str, Any] | None) -> str:
         return ""
 
 
-def _refuse_foreign(site: Site, found: Mapping[str, Any], document: Document) -> None:
-    """Applied over, it would serve its owner no more, and go with the group."""
-    if is_foreign(site, found["metadata"]):
-        what = f"the {document['kind']} {document['metadata']['name']}"
-        raise SpecError(f"{what}, which the group needs, is there and somebody else's: delete it if nobody needs it")
+def _taken(document: Document) -> str:
+    """What is not applied over: it would serve its owner no more, and go with the group."""
+    what = f"the {document['kind']} {document['metadata']['name']}"
+    return f"{what}, which the group needs, is there and somebody else's"
 
 
 def _is_of(site: Site, document: Document) -> bool:

@@ -4,7 +4,7 @@ whatever woke it (OP-11), and each step may be cut off: the next look goes on fr
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -150,12 +150,15 @@ class Reconciler:
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         if parsed.spec.reconcile != "Off":
             try:
-                await self._objects.keep(sight, made, memory, self._operator_peer(key))
+                taken = await self._objects.keep(sight, made, memory, self._operator_peer(key))
                 await keep_owners(self._means.api, sight)
             except (Conflict, NotNow):
                 raise
             except Refused as refusal:
                 raise _NotKept(refusal, sight, made) from refusal
+            if taken:
+                sight = replace(sight, observed=replace(sight.observed, taken=taken))
+                made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         wait = await self._tell(sight, made, memory)
         if wait is not None:
             return wait

@@ -59,7 +59,8 @@ class Observed:
     has controllers of its own.
 
     `hot`: settings that all brokers should have in force and can take while they run. `since`: what the last plan
-    remembered, see `Plan.since`; an empty one is never dangerous, only slow.
+    remembered, see `Plan.since`; an empty one is never dangerous, only slow. `taken`: a clause for each object of
+    somebody else that has a name which the group needs.
     """
 
     platform: Platform
@@ -71,6 +72,7 @@ class Observed:
     orders: Orders = field(default_factory=Orders)
     hot: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[str, float] = field(default_factory=dict)
+    taken: tuple[str, ...] = ()
 
     def slots(self, component: Component) -> tuple[Slot, ...]:
         """All places of brokers, or of controllers."""

@@ -5,7 +5,7 @@ from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.outcome import Block, Code
 from logherd_operator.plan.situation import Situation, rebuild_order
 
-__all__ = ["evictable", "led_and_quorate", "overruled", "quorate", "volume_stays", "writes_go_on"]
+__all__ = ["evictable", "led_and_quorate", "name_taken", "overruled", "quorate", "volume_stays", "writes_go_on"]
 
 _LAG_MAX = 1 << 20
 """Bytes of the controllers' log: about what one election time-out lets through."""
@@ -83,6 +83,17 @@ def evictable(component: Component, slot: Slot) -> Block | None:
         code=Code.OVERLAPPING_BUDGET,
         message=f"nothing can evict {who}, because several disruption budgets are over it: {', '.join(budgets)}",
         unblocks="only one of them may select it; disruption.budget: false takes the operator's own away",
+    )
+
+
+def name_taken(situation: Situation) -> Block | None:
+    """Does somebody else have what the group needs? What is started then might start from it."""
+    if not situation.observed.taken:
+        return None
+    return Block(
+        code=Code.NAME_TAKEN,
+        message="; ".join(situation.observed.taken),
+        unblocks="delete it, if nobody needs it; until then no pod is made for the first time, restarted or removed",
     )
 
 

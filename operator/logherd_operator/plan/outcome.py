@@ -31,6 +31,7 @@ class Code(StrEnum):
     LAST_COPY = "LastCopy"
     LEASE_ELSEWHERE = "LeaseElsewhere"
     LEASE_TOO_SHORT = "LeaseTooShort"
+    NAME_TAKEN = "NameTaken"
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_ALL_IN_SYNC = "NotAllInSync"
     NO_LEADER = "NoLeader"

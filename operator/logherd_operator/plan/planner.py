@@ -20,13 +20,14 @@ from logherd_operator.plan.actions import (
     RemoveMember,
     Restart,
     RestartReason,
+    SetMembers,
     Switchover,
     TakeLead,
     TransferQuorum,
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
 from logherd_operator.plan.existence import compare_lease, create, found, hear
-from logherd_operator.plan.guards import evictable, volume_stays
+from logherd_operator.plan.guards import evictable, name_taken, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.repair import (
@@ -35,6 +36,7 @@ from logherd_operator.plan.repair import (
     promote_learners,
     rebuild,
     say_what_is_lost,
+    say_what_is_taken,
     say_what_overlaps,
     take_lead,
 )
@@ -52,7 +54,7 @@ Chapter = Callable[[Situation], Iterator[Step]]
 
 _CHAPTERS: tuple[Chapter, ...] = (
     # What is there at all, and what is known of it.
-    compare_lease, create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
+    say_what_is_taken, compare_lease, create, say_what_is_lost, replace_voters, heal_controllers, hear, found,
     # What is broken, and what costs nothing.
     heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings,
     # What a person ordered waits for nobody who is away.
@@ -138,6 +140,8 @@ def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float
 def _gate(situation: Situation, action: Action) -> Block | None:
     """Pauses and windows hold back what takes something away on purpose, never what heals or was ordered (OP-55)."""
     spec = situation.spec
+    if (taken := name_taken(situation)) is not None and _starts(action):
+        return taken
     if not action.disruptive or action.healing:
         return None
     if spec.reconcile == "NoDisruption":
@@ -145,11 +149,21 @@ def _gate(situation: Situation, action: Action) -> Block | None:
             code=Code.PAUSED, message=f"held back: {action.reason}",
             unblocks="reconcile: Full, because NoDisruption takes nothing away",
         )  # fmt: skip
-    ordered = isinstance(action, TakeLead) or (isinstance(action, Switchover | TransferQuorum) and action.ordered)
+    ordered = _is_ordered(action) or (isinstance(action, TransferQuorum) and action.ordered)
     at_once = isinstance(action, Restart) and action.why in _AT_ONCE
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):
         return None
     return _window_gate(situation, action)
+
+
+def _starts(action: Action) -> bool:
+    """Does something start with it that did not run, or is it a step towards that?"""
+    first = isinstance(action, SetMembers) and action.before is None
+    return first or (action.disruptive and not action.healing and not _is_ordered(action))
+
+
+def _is_ordered(action: Action) -> bool:
+    return isinstance(action, TakeLead) or (isinstance(action, Switchover) and action.ordered)
 
 
 def _held(situation: Situation, action: Action) -> Block | None:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group, Replica
 from logherd_operator.observed.slots import COMPONENTS, Slot, Volume
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
-from logherd_operator.plan.guards import evictable, led_and_quorate, volume_stays, writes_go_on
+from logherd_operator.plan.guards import evictable, led_and_quorate, name_taken, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact, rebuild_order
 
 __all__ = [
-    "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_overlaps", "take_lead",
+    "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_is_taken",
+    "say_what_overlaps", "take_lead",
 ]  # fmt: skip
 
 
@@ -26,6 +27,12 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
         )
     for slot in situation.observed.brokers:
         yield from _of_place(situation, slot)
+
+
+def say_what_is_taken(situation: Situation) -> Iterator[Step]:
+    """What only who made it, or a person who knows that nobody needs it, can do away with."""
+    if (block := name_taken(situation)) is not None:
+        yield block
 
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:

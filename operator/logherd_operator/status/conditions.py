@@ -18,6 +18,7 @@ _STALLED = (
 )  # fmt: skip
 _BROKEN = (
     Code.DATA_LOST, Code.VOLUME_LOST, Code.STORE_DAMAGED, Code.NODE_UNREACHABLE, Code.STUCK_TERMINATING,
+    Code.NAME_TAKEN,
 )  # fmt: skip
 _NUMBER = re.compile(r"[0-9]+([.][0-9]+)?")
 
