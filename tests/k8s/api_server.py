@@ -202,7 +202,10 @@ class ApiServer:
         others = {leaf for name, fields in owned.items() if name != mine for leaf in fields}
         if nulls := emptied(said, owned.get(mine, set())) if body["kind"] == KIND else []:
             return _error(422, f'{nulls[0]}: Invalid value: "null": must be of type object')
-        made, owned[mine] = applied(found or {}, said, owned.get(mine, set()), others)
+        made, owns = applied(found or {}, said, owned.get(mine, set()), others)
+        if wrong := _wrong_strategy(made):
+            return _error(422, wrong)
+        owned[mine] = owns
         code = 200 if found is not None else 201
         return Reply(code, self._store(path, made))
 
@@ -212,7 +215,10 @@ class ApiServer:
             return _error(404, "not found")
         if self._conflicts(found, body):
             return _error(409, "the object has been modified")
-        return Reply(200, self._store(path, merged(found, body)))
+        made = merged(found, body)
+        if wrong := _wrong_strategy(made):
+            return _error(422, wrong)
+        return Reply(200, self._store(path, made))
 
     def _conflicts(self, found: Document, body: Document) -> bool:
         metadata = body.get("metadata", {})
@@ -250,6 +256,12 @@ class ApiServer:
         inner = parts[parts.index("namespaces") + 2 :] if "namespaces" in parts else parts[-1:]
         resource = "/".join([inner[0], *inner[2:]]) if inner else "namespaces"
         self.seen[group, resource, verb] += 1
+
+
+def _wrong_strategy(document: Document) -> str:
+    strategy = document.get("spec", {}).get("updateStrategy") or {}
+    wrong = strategy.get("type") == "OnDelete" and "rollingUpdate" in strategy
+    return "spec.updateStrategy.rollingUpdate: only allowed for updateStrategy 'RollingUpdate'" if wrong else ""
 
 
 def _error(status: int, message: str) -> Reply:

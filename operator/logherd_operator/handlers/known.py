@@ -104,7 +104,11 @@ def slim_workload(body: Document) -> dict[str, Any]:
     kept = {name: status[name] for name in ("observedGeneration", "updateRevision") if name in status}
     return {
         "metadata": _metadata(body),
-        "spec": {"replicas": spec.get("replicas", 1), "volumeClaimTemplates": claims},
+        "spec": {
+            "replicas": spec.get("replicas", 1),
+            "volumeClaimTemplates": claims,
+            "updateStrategy": dict(spec.get("updateStrategy") or {}),
+        },
         "status": kept,
     }
 

@@ -33,6 +33,10 @@ _WATCH_LATE = 5.0
 _log = logging.getLogger("logherd.operator")
 
 
+_RESTARTS_NOTHING = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
+"""What came with another type stays when ours is applied, and is refused beside it: it has to be taken away by name."""
+
+
 class Refresh(NamedTuple):
     """What stands as it was applied is applied again after `every` seconds, because not every kind is watched; all
     groups together at most one object in `apart` seconds, so that many idle groups cost the API server little.
@@ -211,6 +215,9 @@ class Objects:
         if last is not None and last[0] == digest and not touched and not self._due(last[1]):
             return []
         metadata = {**document["metadata"], "resourceVersion": version}
+        if "rollingUpdate" in (seen or {}).get("spec", {}).get("updateStrategy", {}):
+            await self._api.merge(path, {"metadata": {"resourceVersion": version}, "spec": _RESTARTS_NOTHING})
+            raise NotSettled(f"the StatefulSet {name} restarted its pods by itself, until now")
         made = await self._apply_workload({**document, "metadata": metadata}, memory)
         if str(made["metadata"].get("generation", "")) != generation:
             raise NotSettled(f"the StatefulSet {name} was changed, so the plan was made for another one")
