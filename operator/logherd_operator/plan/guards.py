@@ -1,11 +1,15 @@
 """What must be so before something is taken away. Each answers with what is in the way, or None."""
 
+from collections.abc import Iterator
+
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.outcome import Block, Code
 from logherd_operator.plan.situation import Situation, rebuild_order
 
-__all__ = ["evictable", "led_and_quorate", "name_taken", "overruled", "quorate", "volume_stays", "writes_go_on"]
+__all__ = [
+    "evictable", "led_and_quorate", "name_taken", "overruled", "quorate", "stalled", "volume_stays", "writes_go_on",
+]  # fmt: skip
 
 _LAG_MAX = 1 << 20
 """Bytes of the controllers' log: about what one election time-out lets through."""
@@ -73,6 +77,20 @@ def writes_go_on(situation: Situation, group: Group, broker_id: int) -> Block | 
     )
 
 
+def stalled(situation: Situation, slot: Slot) -> Iterator[Block]:
+    """Does what stands here not become ready, for a reason of its own or for too long?"""
+    instance = slot.instance
+    if instance is None or instance.ready:
+        return
+    late = situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds
+    if instance.failing or late:
+        yield Block(
+            code=Code.UPDATE_STALLED,
+            message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",
+            unblocks="revert what was changed, or change it again; no other broker that is ready is touched",
+        )
+
+
 def evictable(component: Component, slot: Slot) -> Block | None:
     """Could what stands there be evicted? Under several disruption budgets nobody can do it (OP-43)."""
     budgets = slot.instance.budgets if slot.instance is not None else ()
@@ -93,7 +111,8 @@ def name_taken(situation: Situation) -> Block | None:
     return Block(
         code=Code.NAME_TAKEN,
         message="; ".join(situation.observed.taken),
-        unblocks="delete it, if nobody needs it; until then no pod is made for the first time, restarted or removed",
+        unblocks="delete it, if nobody needs it; until then no pod is restarted or removed, and a group that is not "
+        "there is not made",
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group, Replica
 from logherd_operator.observed.slots import COMPONENTS, Slot, Volume
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
-from logherd_operator.plan.guards import evictable, led_and_quorate, name_taken, volume_stays, writes_go_on
+from logherd_operator.plan.guards import evictable, led_and_quorate, name_taken, stalled, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact, rebuild_order
 
@@ -147,6 +147,7 @@ def await_learners(situation: Situation) -> Iterator[Step]:
         elif _is_near(situation, slot):
             yield _await(slot, "Promote", f"broker {slot.broker_id} becomes a full member")
         else:
+            yield from stalled(situation, slot)
             yield _await(slot, "CatchUp", f"learner {slot.broker_id} is {_behind(situation, replica)}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
-from logherd_operator.plan.guards import led_and_quorate, volume_stays, writes_go_on
+from logherd_operator.plan.guards import led_and_quorate, stalled, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 from logherd_operator.plan.switch import switch_from
@@ -97,21 +97,11 @@ def _settled(situation: Situation, group: Group) -> Iterator[Step]:
         if instance is None or instance.terminating:
             yield _wait("AwaitGone", f"broker {slot.broker_id} is being replaced", slot)
         elif not instance.ready and reason is not RestartReason.STUCK:
-            yield from _stalled(situation, slot, instance)
+            yield from stalled(situation, slot)
             yield _wait("AwaitReady", f"broker {slot.broker_id} is not ready yet", slot)
         elif reason is None and not group.settled(slot.broker_id):
             yield from _lagging(situation, slot)
             yield _wait("AwaitInSync", f"broker {slot.broker_id} is not in sync yet", slot)
-
-
-def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[Step]:
-    late = situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds
-    if instance.failing or late:
-        yield Block(
-            code=Code.UPDATE_STALLED,
-            message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",
-            unblocks="revert what was changed, or change it again; no other broker that is ready is touched",
-        )
 
 
 def _lagging(situation: Situation, slot: Slot) -> Iterator[Step]:

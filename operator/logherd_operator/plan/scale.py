@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Slot
 from logherd_operator.plan.actions import Demote, Forget, LeaveOut, RemoveMember, SetMembers
-from logherd_operator.plan.guards import led_and_quorate, overruled
+from logherd_operator.plan.guards import led_and_quorate, overruled, stalled
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.settings import members_of
 from logherd_operator.plan.situation import Situation, rebuild_order
@@ -36,6 +36,7 @@ def settle(situation: Situation) -> Iterator[Step]:
         elif slot.instance.unschedulable:
             yield from _unschedulable(situation, slot, slot.instance.unschedulable)
         elif group.replica(slot.broker_id) is None and not situation.stale(slot):
+            yield from stalled(situation, slot)
             yield _wait(OperationType.SCALE_UP, "AwaitRegistered", _unheard(situation, slot), slot)
 
 

@@ -77,6 +77,20 @@ def test_a_new_broker_comes_as_one_place_a_learner_and_then_a_full_member() -> N
     assert more.count == 5
 
 
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_new_broker_that_does_not_become_ready_is_told(registered: bool) -> None:
+    """As with an image that nobody can pull: else its registration would seem to be waited for, for ever."""
+    known = (replica(4, learner=True, alive=False),) if registered else ()
+    members = group(3, rules=Rules(replicas=4, min_in_sync=2))
+    base = look(4, group=replace(members, replicas=(*members.replicas, *known)))
+    failing = broker(3, stands=instance(3, ready=False, failing="ImagePullBackOff"), report=None)
+    made = decide(with_broker(base, failing), replicas=4)
+    assert (made.codes, made.actions) == ({Code.UPDATE_STALLED}, ())
+    assert made.blocked[0].message == "broker 4 does not become ready: ImagePullBackOff"
+    young = broker(3, stands=instance(3, ready=False, started_at=NOW - 899), report=None)
+    assert decide(with_broker(base, young), replicas=4).blocked == ()
+
+
 def test_without_a_node_for_the_new_broker_people_hear_after_five_minutes_and_may_take_it_back() -> None:
     starved = broker(3, stands=instance(3, ready=False, unschedulable="0/3 nodes fit"), report=None)
     observed = with_broker(look(4, group=group(3, rules=Rules(replicas=4, min_in_sync=2))), starved)
