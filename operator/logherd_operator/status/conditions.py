@@ -121,7 +121,9 @@ def _degraded(look: Look) -> Finding:
         words = ", ".join(f"broker {each.broker_id}{_trouble(each)}" for each in away)
         return Finding("True", "PodNotReady", f"not ready: {words}")
     group = look.observed.group
-    behind = [] if group is None else [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
+    if group is None:
+        return Finding("True", "QuorumUnreachable", f"no {_teller(look)} tells who is in sync")
+    behind = [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
     if behind:
         return Finding("True", "FollowerLagging", f"not in sync: {', '.join(f'broker {each}' for each in behind)}")
     nodes = [each.instance.node for each in _wanted(look) if each.instance is not None and each.instance.node]

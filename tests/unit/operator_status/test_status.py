@@ -127,6 +127,7 @@ FULL = with_broker(look(), broker(0, report=report(refuses="the disk of /d has 1
     ("observed", "condition", "expected"),
     [
         (look(group=None), "Available", ("Unknown", "QuorumUnreachable")),
+        (look(group=None), "Degraded", ("True", "QuorumUnreachable")),
         (look(group=group(leader=None, serving=False)), "Available", ("False", "NoLeader")),
         (look(group=group(in_sync=(1,))), "Available", ("False", "BelowMinInSync")),
         (FULL, "Available", ("False", "WritesRefused")),
