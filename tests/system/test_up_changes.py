@@ -39,7 +39,8 @@ def move_leader(group: LocalGroup, to: int | None = None) -> int:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert group.status()["leader"]["brokerId"] == wanted
+    # Whoever has just been told to lead may not have been heard of yet by whom the status asks.
+    await_true(lambda: (group.status()["leader"] or {}).get("brokerId") == wanted, group.status)
     return wanted
 
 
