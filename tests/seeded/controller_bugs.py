@@ -143,7 +143,7 @@ def _believe_late_heartbeats(patch: Patch) -> None:
 
 def _reversed_scan(patch: Patch) -> None:
     def seen(self: Office, replica: Any, key: Any, now: int) -> Any:
-        found = self._seen.get((key, replica.broker_id))
+        found = self._seen.get(key, replica.broker_id)
         return found if found is not None and now - found.at >= self._options.fresh_ms else None
 
     patch.setattr(Office, "seen", seen)

@@ -217,7 +217,7 @@ def longest_leads(group: Group) -> bool:
     """Whether the next master is whoever has the longest log, in sync or not, of a group that may have been led until
     now. What a broker told of its log before the last lease was over says too little: what was acknowledged then came
     to it."""
-    return group.epoch > 0 and (group.outrun or not group.founded)
+    return group.epoch > 0 and (group.outrun or not group.founded or not group.sync.holders)
 
 
 def knows_more(group: Group, replica: Replica, report: Report) -> bool:

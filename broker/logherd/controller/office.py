@@ -45,6 +45,7 @@ from logherd.controller.leases import LeaseTable, LeaseTerms
 from logherd.controller.machine import Machine
 from logherd.controller.phases import Phases
 from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
+from logherd.controller.seen import SeenTable
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
 from logherd.controller.verdicts import Refusal, Verdict
@@ -86,7 +87,7 @@ class Office:
         self._options = options
         self._moments = _Moments(now, now, {})
         self._leases = LeaseTable(terms, now, earlier_ms=machine.lease_wait_ms)
-        self._seen: dict[tuple[GroupKey, BrokerId], Seen] = {}
+        self._seen = SeenTable()
         self._electing: dict[GroupKey, int] = {}
         self._proposed: dict[GroupKey, Command] = {}
         self._phases = Phases()
@@ -122,12 +123,9 @@ class Office:
             return Refusal.FENCED_PROCESS
         if knows_more(group, replica, report):
             return Refusal.FENCED_EPOCH
-        place = (report.group, report.broker_id)
-        before = self._seen.get(place)
-        same = before is not None and before.report.registration == report.registration
-        if before is not None and same and before.report.number > report.number:
+        before = self._seen.get(report.group, report.broker_id)
+        if not self._seen.take(report, now):
             return None
-        self._seen[place] = Seen(report, now)
         changed = (
             before is None
             or not before.stands
@@ -147,6 +145,7 @@ class Office:
             return Withheld(None, Refusal.UNKNOWN_REPLICA)
         if replica.registration != report.registration or replica.exited:
             return Withheld(None, Refusal.FENCED_PROCESS)
+        self._seen.answered(report, now)
         if knows_more(group, replica, report) or self.must_leap(group, now):
             return Withheld(None, Refusal.FENCED_EPOCH)
         words, tenure = self._words_for(group), group.tenure
@@ -186,7 +185,7 @@ class Office:
 
     def _resigned_before(self, report: Report) -> Epoch:
         """The latest epoch that this process is known here to have resigned; `report` may come late."""
-        seen = self._seen.get((report.group, report.broker_id))
+        seen = self._seen.get(report.group, report.broker_id)
         same = seen is not None and seen.report.registration == report.registration
         return seen.report.resigned if seen is not None and same else Epoch(0)
 
@@ -208,7 +207,9 @@ class Office:
         return seen if seen is not None and seen.stands and now - seen.at < self._options.fresh_ms else None
 
     def seen_in(self, group: Group, now: int) -> SeenOf:
-        """`seen` of this group's replicas at this moment, as those who choose among them ask it."""
+        """`seen` of this group's replicas at this moment, as those who choose among them ask it. Where the longest log
+        leads only what was made after the last lease counts: what arrives after it may have been made before, by who
+        has acknowledged more since. Elsewhere whoever may be chosen has all that was acknowledged, by whatever age."""
         since = 0
         if longest_leads(group):
             over = self.over_at(group)
@@ -216,13 +217,13 @@ class Office:
 
         def seen(replica: Replica) -> Seen | None:
             found = self.seen(replica, group.key, now)
-            return found if found is not None and found.at >= since else None
+            return found if found is not None and found.after >= since else None
 
         return seen
 
     def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
         """The latest report of a replica's latest process, however old."""
-        seen = self._seen.get((key, replica.broker_id))
+        seen = self._seen.get(key, replica.broker_id)
         return seen if seen is not None and seen.report.registration == replica.registration else None
 
     def over_at(self, group: Group) -> int:
@@ -256,7 +257,7 @@ class Office:
         """
         group = self.machine.group(key)
         ids = group.sync.members if group is not None else ()
-        marks = [seen.report.committed for each in ids if (seen := self._seen.get((key, each))) is not None]
+        marks = [seen.report.committed for each in ids if (seen := self._seen.get(key, each)) is not None]
         return max(marks, default=ORIGIN)
 
     def better(self, group: Group, now: int) -> Better | None:
@@ -328,17 +329,16 @@ class Office:
     def _forget(self, group: Group, command: Register | Release) -> None:
         """What the process said before says nothing about now. Of one that lives on its number is kept: what it said
         before that may still be on its way."""
-        place, replica = (group.key, command.broker_id), group.replica(command.broker_id)
-        seen = self._seen.get(place)
+        replica, seen = group.replica(command.broker_id), self._seen.get(group.key, command.broker_id)
         same = replica is not None and seen is not None and seen.report.registration == replica.registration
         if seen is None or (same and isinstance(command, Register)):
             return
         if isinstance(command, Release) and replica is not None and replica.incarnation != command.incarnation:
             return  # that of an earlier process, told late
         if same:
-            self._seen[place] = replace(seen, stands=False)
+            self._seen.silence(group.key, command.broker_id)
         else:
-            del self._seen[place]
+            self._seen.forget(group.key, command.broker_id)
 
     # ---- deciding ----------------------------------------------------------------------------------------------
 

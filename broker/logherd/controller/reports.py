@@ -29,6 +29,9 @@ class Report(Struct, frozen=True, kw_only=True):
     """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
     number: int = 0
     """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
+    answered: int | None = None
+    """The highest number of a heartbeat of which this process knew the answer when it made this one; 0: of none. None:
+    it does not say."""
 
 
 class Seen(Struct, frozen=True):
@@ -38,6 +41,8 @@ class Seen(Struct, frozen=True):
     at: int
     stands: bool = True
     """Whether it says something about now: no longer once its process has let go. Its number counts all the same."""
+    after: int = 0
+    """It was made after this moment, by the same clock; see SeenTable."""
 
 
 class RoleView(Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -221,7 +221,7 @@ class GroupCore(Grounded):
     def _on_heard(self, event: Heard) -> None:
         """A view, and perhaps a lease. Whatever is of an earlier epoch than is known here comes late."""
         ground, view = self._ground, event.answer.view
-        self._liaison.heard(event.sent)
+        self._liaison.heard(event.sent, event.number)
         if view is None:
             if not self._liaison.about_earlier_name(event.sent):
                 self._on_registered(Registration(0))

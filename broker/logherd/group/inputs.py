@@ -85,6 +85,8 @@ class Heard:
 
     answer: Granted | Withheld
     sent: int
+    number: int = 0
+    """That of the heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

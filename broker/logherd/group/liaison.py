@@ -16,7 +16,7 @@ class Liaison:
         self._ground = ground
         self._asked_at: int | None = None
         self._heard_at = ground.now
-        self._number = 0
+        self._number = self._answered = 0
         self._named_at = ground.now
         self._known = (ground.epoch, 0)
         """The latest epoch, and version of the in-sync set in it, that anybody has told."""
@@ -35,9 +35,10 @@ class Liaison:
         """Whether two reports in a row were not answered: a lease lives for three."""
         return self._ground.now - self._heard_at >= 2 * self._ground.options.beat_ms
 
-    def heard(self, sent: int) -> None:
-        """The controllers have answered what left then."""
+    def heard(self, sent: int, number: int) -> None:
+        """The controllers have answered the report of this number, which left then."""
         self._heard_at = max(self._heard_at, sent)
+        self._answered = max(self._answered, number)
 
     def on_tick(self, *, urgent: bool) -> None:
         """Register, or report."""
@@ -125,4 +126,5 @@ class Liaison:
             end=ground.known_point(ground.durable.position), committed=ground.known_point(ground.shown),
             healthy=ground.fit, space=health.takes_messages and health.barrier, barrier=health.barrier,
             priority=seat.priority, resigned=ground.holder.resigned, number=self._number,
+            answered=self._answered,
         )  # fmt: skip

@@ -259,7 +259,7 @@ class GroupBroker(Broker):
             if isinstance(answer, Granted):
                 self.granted = True
             if isinstance(answer, (Granted, Withheld)):
-                self.feed(Heard(answer, sent))
+                self.feed(Heard(answer, sent, report.number))
 
         self.ask(work, done)
 

@@ -54,7 +54,7 @@ class Broker(Process):
         self.registration = Registration(0)
         self.holder = LeaseHolder()
         self.granted = False
-        self.beats = 0
+        self.beats = self.answered = 0
         self.sick = False
         self.view: RoleView | None = None
         self.known_at = 0
@@ -173,7 +173,7 @@ class Broker(Process):
         return Report(
             group=self.key, broker_id=self.id, registration=self.registration, address=self.address, end=volume.end,
             committed=volume.point(volume.committed), resigned=self.holder.resigned, healthy=not self.sick,
-            space=not self.full, number=self.beats,
+            space=not self.full, number=self.beats, answered=self.answered,
         )  # fmt: skip
 
     def _heartbeat(self) -> None:
@@ -184,7 +184,11 @@ class Broker(Process):
         def work(at: "Controller", office: Office, back: Back) -> None:
             at.hear_beat(report, who, sent, back)
 
-        self.ask(work, lambda answer: self._hear(answer, sent))
+        def heard(answer: object) -> None:
+            self.answered = max(self.answered, report.number)
+            self._hear(answer, sent)
+
+        self.ask(work, heard)
 
     def _hear(self, answer: object, sent: int) -> None:
         view = answer.view if isinstance(answer, (Granted, Withheld)) else None

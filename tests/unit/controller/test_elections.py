@@ -302,6 +302,24 @@ def test_of_a_group_that_went_down_unflushed_the_longest_log_leads_once_all_repo
     assert (desk.group.sync.members, desk.group.sync.doubted) == ((2,), ())
 
 
+def test_what_the_doubted_told_of_their_logs_before_the_lease_was_over_elects_nobody() -> None:
+    """Broker 2, back but not in sync again, had more copied by the time when brokers 3 and 1 went down."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    for broker, end in ((2, 300), (3, 100), (1, 400)):
+        desk.register(broker, life=2, end=point(1, end), trusted=False)
+    over = desk.office.over_at(desk.group)
+    desk.now = over - 1
+    for broker, end in ((1, 400), (2, 300), (3, 100)):
+        desk.beat(broker, end=point(1, end))
+    desk.now = over
+    assert desk.wait(500) == []
+    for broker, end in ((1, 400), (2, 500), (3, 100)):
+        desk.beat(broker, end=point(1, end))
+    (election,) = desk.wait(50)
+    assert (election.broker_id, election.grounds) == (2, Grounds.DOUBTED)
+
+
 def test_an_election_among_the_doubted_says_that_something_may_be_lost() -> None:
     desk = Desk()
     _all_doubted(desk)

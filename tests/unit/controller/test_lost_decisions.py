@@ -213,6 +213,48 @@ def test_r20_what_was_told_of_a_log_before_the_leader_on_record_exited_elects_no
     assert "what broker 3 told to be committed" in why(desk.group, desk.office, desk.now)
 
 
+def test_r20_what_arrives_late_says_nothing_of_the_time_when_it_arrives() -> None:
+    """Broker 1 had more when the last lease ended than when it made the reports that are on their way since."""
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    over = desk.office.over_at(desk.group)
+    desk.now = over - 1
+    desk.beat(1, end=AHEAD, number=1, answered=0)
+    desk.beat(3, end=BEHIND, number=1, answered=0)
+    desk.now = over
+    for number in (2, 3):  # the second one by a broker that had given up waiting for the answer to the first one
+        desk.beat(1, end=AHEAD, number=number, answered=1)
+    for number in (2, 3):
+        desk.beat(3, end=point(3, 950), number=number, answered=number - 1)
+    assert desk.wait(desk.options.gather_ms + 500) == []
+    desk.beat(3, end=point(3, 950), number=4, answered=3)
+    desk.beat(1, end=point(3, 990), number=4, answered=2)
+    (election,) = desk.wait(desk.options.gather_ms + 500)
+    assert election.broker_id == 1
+
+
+def test_r20_what_others_answered_says_nothing_of_when_a_report_was_made() -> None:
+    """This office answered an earlier one, but that may not have arrived when the later one was made."""
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    desk.now = desk.office.over_at(desk.group)
+    for broker, end in ((1, AHEAD), (3, point(3, 950))):
+        desk.beat(broker, end=end, number=5, answered=4)
+        desk.beat(broker, end=end, number=7, answered=6)
+    assert desk.wait(desk.options.gather_ms + 500) == []
+
+
+def test_r20_a_report_is_of_later_than_those_that_its_process_made_before() -> None:
+    desk = restored()
+    bring(desk, 1, AHEAD)
+    desk.now = desk.office.over_at(desk.group)
+    for broker, end in ((1, AHEAD), (3, point(3, 950))):
+        desk.beat(broker, end=end, number=5, answered=4)
+        desk.beat(broker, end=end, number=6, answered=5)
+        desk.beat(broker, end=end, number=9, answered=8)
+    assert [each.broker_id for each in desk.wait(desk.options.gather_ms + 500)] == [3]
+
+
 def test_r20_of_two_histories_that_were_acknowledged_a_person_chooses() -> None:
     """Who led by the record went on, and committed, while whoever had led later was away."""
     desk = restored()

@@ -58,7 +58,8 @@ class Desk:
         match ask:
             case Report():
                 refusal = self.office.hear(ask, now)
-                return Heard(Withheld(None, refusal) if refusal else self.office.renew(ask, now, heard=now), now)
+                answer = Withheld(None, refusal) if refusal else self.office.renew(ask, now, heard=now)
+                return Heard(answer, now, ask.number)
             case Register():
                 admitted = admit_register(self.office, ask, now)
                 verdict = self.submit(admitted, now) if not isinstance(admitted, Refusal) else Verdict()

@@ -108,6 +108,18 @@ def test_r21_the_controllers_hear_of_a_flush_that_does_not_end_and_of_whom_to_pr
     assert first.priority == 3
 
 
+def test_r20_a_report_tells_of_which_of_those_before_it_the_answer_is_known() -> None:
+    """By that the controllers know that it was made after they gave the answer, however late it comes."""
+    core = alone()
+    known, reports = view(3, 1), list[Report]()
+    for number, now in ((0, 500), (1, 1_000), (3, 1_500), (2, 2_000)):
+        core.step(Heard(Withheld(known, None), now - 1, number), now - 1)
+        (report,) = core.step(Tick(), now).asks
+        assert isinstance(report, Report)
+        reports.append(report)
+    assert [each.answered for each in reports] == [0, 1, 3, 3]
+
+
 # ---- when ------------------------------------------------------------------------------------------------------------
 
 

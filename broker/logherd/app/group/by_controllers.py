@@ -12,7 +12,7 @@ from logherd.app.group.roster import Roster
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
 from logherd.controller.commands import AlterSyncSet
-from logherd.controller.reports import Granted, Withheld
+from logherd.controller.reports import Granted, Report, Withheld
 from logherd.controller.values import BrokerId
 from logherd.group.core import GroupCore
 from logherd.group.inputs import Heard, Noticed, Registered, SetAnswered
@@ -130,7 +130,7 @@ class ByControllers:
             case Granted() | Withheld():
                 if isinstance(answer, Granted):
                     self._endpoint.granted(answer, sent)
-                host.step(Heard(answer, sent))
+                host.step(Heard(answer, sent, question.number if isinstance(question, Report) else 0))
             case Joined():
                 before = self.machine.identity
                 host.step(Registered(answer.registration))

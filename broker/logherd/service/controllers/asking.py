@@ -108,6 +108,7 @@ def heartbeat(report: Report) -> Asking:
         confirmed_position=report.committed.position, committed_epoch=report.committed.epoch,
         election_priority=report.priority, registration=report.registration, healthy=report.healthy,
         space=report.space, barrier=report.barrier, resigned=report.resigned, number=report.number,
+        answered=report.answered,
     )  # fmt: skip
     return Asking(RequestCode.BROKER_HEARTBEAT, header)
 

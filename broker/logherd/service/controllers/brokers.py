@@ -178,7 +178,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         committed=_point(header.committed_epoch, header.confirmed_position),
         healthy=header.healthy, space=header.space,
         barrier=header.space if header.barrier is None else header.barrier, priority=header.election_priority or 0,
-        resigned=Epoch(header.resigned), number=header.number,
+        resigned=Epoch(header.resigned), number=header.number, answered=header.answered,
     )  # fmt: skip
     office.hear(report, now)
     return Confirm(partial(_renewed, office, report, now), Seat(report.group, report.broker_id, report.registration))

@@ -57,6 +57,8 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     resigned: Int64 = field(name="logherdResigned", default=0)
     number: Int64 = field(name="logherdBeat", default=0)
     """Counts the heartbeats of this process, so that one that comes late is known."""
+    answered: Int64 | None = field(name="logherdAnswered", default=None)
+    """The latest of them of which it knew the answer when it made this one. Brokers of earlier releases do not say."""
 
 
 class LeaseAnswer(Header, frozen=True, kw_only=True):

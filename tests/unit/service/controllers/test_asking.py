@@ -64,7 +64,7 @@ def broker(desk: Desk, request: pytest.FixtureRequest) -> Broker:
 
 
 def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker: Broker) -> None:
-    report = desk.report(1, end=point(1, 900), committed=point(1, 800), priority=7, healthy=True, space=False)
+    report = desk.report(1, end=point(1, 900), committed=point(1, 800), priority=7, space=False, answered=6)
     answer = asking.leased(broker.ask(asking.heartbeat(report)))
     seen = desk.office.last_seen(desk.group.replicas[0], KEY)
     assert seen is not None
@@ -89,6 +89,20 @@ def test_of_a_full_disk_of_an_earlier_releases_broker_it_is_not_known_whether_it
         del fields["logherdBarrier"]
         heartbeat(Frame(request.code, 1, ext=fields), desk.office, desk.now)
         assert said_of_disk(desk) == (space, space)
+
+
+def test_a_report_of_an_earlier_releases_broker_counts_by_its_arrival(desk: Desk, broker: Broker) -> None:
+    """It does not tell of which report it knows the answer; what is said to an earlier controller is more than that
+    needs."""
+    request = asking.heartbeat(desk.report(2, number=8, answered=7))
+    fields = encode_header(request.header)
+    known, desk.now = desk.now, desk.now + 100
+    for after in (known, desk.now):
+        heartbeat(Frame(request.code, 1, ext=fields), desk.office, desk.now)
+        seen = desk.office.last_seen(desk.group.replicas[1], KEY)
+        assert seen is not None
+        assert seen.after == after
+        fields.pop("logherdAnswered", None)
 
 
 def said_of_disk(desk: Desk) -> tuple[bool, bool]:
