@@ -7,10 +7,20 @@ from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
-__all__ = ["Granted", "Report", "RoleView", "Seen", "Withheld"]
+__all__ = ["Granted", "Report", "RoleView", "Seen", "Turn", "Withheld"]
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class Turn(Struct, frozen=True, kw_only=True):
+    """The place of a heartbeat among those of its process."""
+
+    number: int = 0
+    """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
+    answered: int | None = None
+    """The highest number of a heartbeat of which this process knew the answer when it made this one; 0: of none. None:
+    it does not say."""
+
+
+class Report(Turn, frozen=True, kw_only=True):
     """A heartbeat. `healthy`: the store has appended and flushed within its bound; `barrier`: that of an epoch can
     be appended, be it in the reserve; `space`: so it can, and messages find room above the reserve."""
 
@@ -27,11 +37,6 @@ class Report(Struct, frozen=True, kw_only=True):
     """Smaller is better; compared only between equally long logs."""
     resigned: Epoch = Epoch(0)
     """The latest epoch in which this process will not lead any more, said again and again: a release may be lost."""
-    number: int = 0
-    """Counts the heartbeats of this process: one with a lower number than another comes late. 0: not counted."""
-    answered: int | None = None
-    """The highest number of a heartbeat of which this process knew the answer when it made this one; 0: of none. None:
-    it does not say."""
 
 
 class Seen(Struct, frozen=True):
