@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from compat.processes import until
 from logherd_spark import writing as jobs
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError, TopicMissing, Unanswered, WriterFenced
@@ -74,6 +75,7 @@ def test_a_task_that_runs_again_adds_only_what_is_missing(site: Site, topic: Cal
 
     def broken() -> Iterator[pa.RecordBatch]:
         yield from batches[:6]
+        until(lambda: bool(stored(site.cluster(), name)), seconds=30, what="a row stored while others are awaited")
         raise RuntimeError("the task died")
 
     with pytest.raises(RuntimeError, match="the task died"):
