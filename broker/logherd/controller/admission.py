@@ -26,6 +26,7 @@ from logherd.controller.office import Office
 from logherd.controller.values import BrokerId, Group, GroupKey, Replica
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
 
 __all__ = ["ElectionRequest", "admit_clean", "admit_election", "admit_register", "admit_sync_set"]
 
@@ -174,6 +175,8 @@ def _succession(
         whole = target.broker_id in longest(group, present, seen_of) and not silent_ahead(group, target, seen_of)
         if not wanted.unclean and (few or not whole):
             return Refusal.BELOW_MINIMUM if few else Refusal.NOT_IN_SYNC
+        if _loses_all(office, group, target, now):
+            return Refusal.EMPTY
         grounds = Grounds.FIRST if whole and not few else Grounds.FIRST_BY_OPERATOR
         return elect_command(group, target, present, grounds, wanted.request)
     living = office.living_members(group, now)
@@ -184,5 +187,15 @@ def _succession(
         return Refusal.NOT_IN_SYNC
     if best is not None:
         return Refusal.IN_SYNC
+    if _loses_all(office, group, target, now):
+        return Refusal.EMPTY
     grounds = Grounds.OUTRUN if group.outrun else Grounds.UNCLEAN
     return elect_command(group, target, living, grounds, wanted.request)
+
+
+def _loses_all(office: Office, group: Group, target: Replica, now: int) -> bool:
+    """Has it no record, while somebody who reports has some? Who accepts a loss means what the target lacks, and hardly
+    all there is: a number is easily wrong by one."""
+    seen = {each.broker_id: office.seen(each, group.key, now) for each in group.replicas}
+    records = {broker for broker, found in seen.items() if found is not None and found.report.end != ORIGIN}
+    return bool(records) and target.broker_id not in records

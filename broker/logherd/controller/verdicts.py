@@ -32,6 +32,7 @@ class Refusal(Enum):
     ALIVE = "the broker reports"
     LEASE_RUNS = "the lease of the latest master may still run"
     NOBODY = "nobody can be elected without loss"
+    EMPTY = "the broker has no record, and others who report have some"
     BELOW_MINIMUM = "too few would be in sync"
     RESIGNED = "the broker has let go of this leadership"
     RUNNING = "another change is running"

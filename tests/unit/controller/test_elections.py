@@ -11,6 +11,7 @@ from logherd.controller.settings import OfficeOptions
 from logherd.controller.values import BrokerId, Registration
 from logherd.controller.verdicts import LossAccepted, Refusal
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN
 from logherd.service.controllers.why import why
 from unit.controller.desk import KEY, Desk, point
 
@@ -391,6 +392,33 @@ def test_r11_data_at_risk_is_decided_by_nobody_but_an_operator() -> None:
     verdict = desk.submit(command)
     assert any(isinstance(event, LossAccepted) for event in verdict.events)
     assert desk.group.sync.members == (3,)
+
+
+def test_an_unclean_election_of_who_has_nothing_is_refused_while_others_report_records() -> None:
+    """A number that is wrong by one is not to empty a group. Where nobody has more it is as good as any other."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    desk.alter(1, 1, 2)
+    desk.now += LONG_AGO
+    desk.register(1, store="new1")
+    desk.register(2, store="new2")
+    assert desk.wait(500, 1, 2, end=ORIGIN) == []
+    desk.beat(3, end=point(1, 300))
+    assert ask(desk, 2, unclean=True) is Refusal.EMPTY
+    assert isinstance(ask(desk, 3, unclean=True), Elect)
+    assert desk.wait(30_000, 1, 2, end=ORIGIN) == []
+    assert isinstance(ask(desk, 2, unclean=True), Elect), "broker 3 is gone with what it had"
+
+
+def test_an_operator_founds_a_group_from_nothing_only_where_nobody_reports_records() -> None:
+    desk = Desk(now=LONG_AGO)
+    for broker in (1, 2):
+        desk.register(broker, end=point(7, 900) if broker == 1 else ORIGIN, seen=7)
+    assert desk.wait(10_000, 2, end=ORIGIN) == []
+    desk.beat(1, end=point(7, 900))
+    assert ask(desk, 2, unclean=True) is Refusal.EMPTY
+    assert desk.wait(60_000, 2, end=ORIGIN) == []
+    assert isinstance(ask(desk, 2, unclean=True), Elect)
 
 
 def test_an_unclean_election_is_refused_while_somebody_in_sync_could_lead() -> None:
