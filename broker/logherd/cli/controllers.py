@@ -26,6 +26,7 @@ _RETRY_SECONDS = 0.2
 _ANSWER_BYTES_MAX = 64 << 20
 _OK, _ACCEPTED, _UNAUTHORIZED, _MISSING, _UNKNOWN = 200, 202, 401, 404, 504
 _DONE = (_OK, _ACCEPTED)
+_OWN = "; only a broker has it that leads by itself, in the mode that the command is of, and does not heal now"
 
 AdminOption = Annotated[
     list[str] | None,
@@ -147,8 +148,7 @@ class Controllers:
             raise ControllersError(f"{admin}: no answer: {error}") from error
         if status not in _DONE:
             own = status == _MISSING and path.startswith("/replica/")
-            hint = "; only brokers have it that lead by themselves, in mode raft or static" if own else ""
-            raise ControllersError(f"{admin}: {_sentence(status, document)}{hint}")
+            raise ControllersError(f"{admin}: {_sentence(status, document)}{_OWN if own else ''}")
         return document
 
     def statuses(self) -> list[Document | None]:

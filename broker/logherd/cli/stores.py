@@ -178,8 +178,8 @@ def plan_lines(directory: Path, plan: Any) -> list[str]:
     if not plan.applied:
         if plan.changes_log and (directory / "replica.json").exists():
             lines.append(
-                "this is a replica: start it as it is, and it heals from the others of its group; repaired it is "
-                "another store, and nothing that it acknowledged counts any more"
+                "this is a replica: started as it is it heals if another one of its group has what is damaged; "
+                "repaired it is another store, and nothing that it acknowledged counts any more"
             )
         lines.append(f"to do it: logherd store repair {directory} --apply")
     return lines

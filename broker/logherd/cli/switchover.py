@@ -60,7 +60,7 @@ def switchover_command(
     if before.leader is not None and target == before.leader.broker_id:
         if epoch not in (None, before.epoch):
             said = f"broker {target} leads {_name(before)} already, but in epoch {before.epoch}, not {epoch}"
-            raise ControllersError(said)
+            raise ControllersError(f"{said}; an earlier try may have done it")
         _end(output, before, target, 0.0, f"broker {target} leads {_name(before)} already, in epoch {before.epoch}")
         return
     expected = before.epoch if epoch is None else epoch

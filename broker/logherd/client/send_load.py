@@ -106,6 +106,7 @@ class _Run:
     def start_measuring(self) -> None:
         self.latencies = array("d")
         self.refused.clear()
+        self.refusal = ""
         self._answers_before = self.answers
         self._started_at = time.perf_counter()
         self._cpu_before = time.process_time()

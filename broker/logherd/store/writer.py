@@ -13,19 +13,19 @@ Source: apache/rocketmq: store/src/main/java/org/apache/rocketmq/store/CommitLog
 import dataclasses
 import errno
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
 
 from logherd.kit.clock import Clock
 from logherd.kit.errors import broken, ensure
-from logherd.kit.patience import Patience
 from logherd.store.background import Background, NoSpace, Task
 from logherd.store.checkpoint import CHECKPOINT_SIZE, SLOT_OFFSETS, Checkpoint, encode_java_fields, encode_slot
 from logherd.store.consume_queue import QueueLog
 from logherd.store.errors import StoreStopped
 from logherd.store.files import NO_SPACE, Buffer, File, Files
+from logherd.store.looks import Looks
 from logherd.store.options import StoreOptions
 from logherd.store.segment import Segment
 from logherd.store.tail import cut_tail
@@ -44,7 +44,6 @@ __all__ = [
 
 
 _STEP_INTERVAL_MS = 20
-_LOOKS_LEFT_OUT_MAX = 15
 _STEPS_BETWEEN_BATCHES = 16
 _ZEROS_PAY_BELOW = 48 << 10
 """Mean bytes of a flush. Above it zeros cost more than they save: each byte is written and flushed twice. Without them
@@ -60,14 +59,20 @@ def patiently(writer: "LogWriter", action: Callable[[], _T]) -> Generator[NoSpac
 
     Raises other OSErrors.
     """
+    lacking = False
     while True:
         try:
-            return action()
+            done = action()
         except OSError as error:
             if error.errno in NO_SPACE:
+                lacking = True
                 writer.took(None)
             elif error.errno not in NO_DESCRIPTOR:
                 raise
+        else:
+            if lacking:
+                writer.found()
+            return done
         yield NoSpace.WAITING
 
 
@@ -189,15 +194,14 @@ class WriteBatch:
 
 @dataclass(slots=True)
 class _Due:
-    """When it is time again, in ms: for a step of what waits, an async flush, and a look at the free space; and when
-    the checkpoint went to the disk."""
+    """When it is time again, in ms: for a step of what waits, and an async flush; and when the checkpoint went to the
+    disk."""
 
+    looks: Looks
+    """At the free space."""
     step: int = 0
     flush: int = 0
-    space: int = 0
     checkpoint_synced: int = 0
-    looks: Patience = field(default_factory=lambda: Patience(_LOOKS_LEFT_OUT_MAX))
-    """At the free space: which of them are left out."""
 
 
 class LogWriter:
@@ -208,8 +212,8 @@ class LogWriter:
     """
 
     __slots__ = (
-        "_active", "_clock", "_directory", "_due", "_files", "_flush_bytes_mean", "_options", "_unflushed", "_written",
-        "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
+        "_active", "_clock", "_directory", "_due", "_files", "_flush_bytes_mean", "_options", "_unflushed",
+        "_written", "checkpoint", "failure", "flushed_position", "free_bytes", "next_segment", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -223,7 +227,7 @@ class LogWriter:
         self._active = active
         self._written = position
         self._unflushed: dict[Segment, None] = {}
-        self._due = _Due()
+        self._due = _Due(Looks(options.free_space_check_ms))
         self._flush_bytes_mean = 0
         self.checkpoint = checkpoint
         self.failure: BaseException | None = None
@@ -240,17 +244,21 @@ class LogWriter:
     def took(self, segment_bytes: int | None) -> None:
         """Either thread: a segment was made; None: that, or another file, lacks space after all, inode or descriptor.
 
-        If the system says that there is space for a segment it is not believed at once then, and each time in a row
-        later: else the store would say every second that it has space, and then that it has none, and a leader hand
-        over for it. Of a disk that is just full each look tells the truth.
+        If the system says that there is space for a segment it is believed later then (`Looks`): else the store would
+        say every second that it has space, and then that it has none, and a leader hand over for it. Of a disk that is
+        just full each look tells the truth.
         """
         if segment_bytes is None:
             if self.free_bytes >= self._options.log.segment_bytes:
-                self._due.looks.missed()
+                self._due.looks.misled(self._clock.monotonic_ms())
             self.free_bytes = 0
         else:
             self.free_bytes -= segment_bytes
             self._due.looks.met()
+
+    def found(self) -> None:
+        """A file that lacked space or an inode before could be made."""
+        self._due.looks.anew()
 
     def flush_every(self, milliseconds: int) -> None:
         """Any thread: with flush "async", how often from now on."""
@@ -382,10 +390,8 @@ class LogWriter:
         if now - self._due.checkpoint_synced >= interval:
             self._due.checkpoint_synced = now
             self.checkpoint.sync()
-        if now >= self._due.space:
-            self._due.space = now + self._options.free_space_check_ms
-            if self._due.looks.left():
-                self.free_bytes = self._files.free_bytes(self._directory)
+        if self._due.looks.due(now):
+            self.free_bytes = self._files.free_bytes(self._directory)
 
     def _take_share(self) -> None:
         """Batches always wait: let background work have about a tenth of the thread's time between them."""

@@ -27,6 +27,6 @@ def test_who_is_left_is_shown_and_who_is_away_is_told(
         assert terminal.lines()[1][0] == "2"
         assert terminal.said == f"logherd: {nowhere}: no answer: Connection refused\n"
         assert terminal.run("replica", "roles" if command == "votes" else "votes", "--admin", admin) == 1
-        assert terminal.said.endswith("; only brokers have it that lead by themselves, in mode raft or static\n")
+        assert terminal.said.endswith("in the mode that the command is of, and does not heal now\n")
     assert terminal.run("replica", command, *away) == 1
     assert (terminal.printed, terminal.said) == ("", f"logherd: {nowhere}: no answer: Connection refused\n")

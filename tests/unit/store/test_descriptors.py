@@ -5,6 +5,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,6 @@ from logherd.store.index_set import INDEX_FILES_OPEN_MAX
 from logherd.store.key_index import PENDING
 from logherd.store.queue_files import UnitWriter
 from unit.store.helpers import SimClock, append, bodies, flush, none_left, settle, small_options
-
-
-def no_inode(*_: object) -> int:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.fixture
@@ -116,23 +113,34 @@ def test_so_it_is_where_no_other_file_can_be_made_on_a_disk_with_space(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inodes are lacking. Of a disk that is full each look tells the truth."""
+    write = UnitWriter.write
     for free, most in ((1 << 30, 8), (100, 40)):
-        looks = list[int]()
+        looks, lacking = list[int](), [True]
 
         def counted(*_: object, free: int = free, looks: list[int] = looks) -> int:
             looks.append(free)
             return free
 
+        def written(*arguments: Any, lacking: list[bool] = lacking) -> Any:
+            if lacking[0]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(*arguments)
+
         with monkeypatch.context() as patch:
             patch.setattr(OsFiles, "free_bytes", counted)
-            patch.setattr(UnitWriter, "write", no_inode)
+            patch.setattr(UnitWriter, "write", written)
             append(store)
             flush(store)
             store.tick()
             for _ in range(40):
                 store.background_work()
-        assert most // 2 < len(looks) <= most + 2
-        settle(store)
+            assert most // 2 < len(looks) <= most + 2
+            assert not store._writer.free_bytes
+            lacking[0] = False
+            for _ in range(3):
+                store.background_work()
+            assert store._writer.free_bytes == free, "a file that can be made shows that there is space"
+            settle(store)
 
 
 def test_whoever_makes_a_segment_durable_first_no_descriptor_stays_open(store: MessageStore, tmp_path: Path) -> None:
