@@ -126,11 +126,13 @@ class Orders:
     def _accept_loss(self, desk: "Controller", group: Group, now: int) -> None:
         """The longest log of those who report."""
         assert desk.office is not None
-        alive = [each for each in group.replicas if desk.office.alive(group, each.broker_id, now) and not each.learner]
-        if not alive:
+        office = desk.office
+        seen = [(each, office.seen(each, group.key, now)) for each in group.replicas if not each.learner]
+        ends = {replica.broker_id: found.report.end for replica, found in seen if found is not None}
+        if not ends:
             return
-        best = max(alive, key=lambda each: (each.end, each.broker_id))
-        wanted = ElectionRequest(group=group.key, target=best.broker_id, unclean=True)
+        best = max(ends, key=lambda each: (ends[each], each))
+        wanted = ElectionRequest(group=group.key, target=best, unclean=True)
         admitted = admit_election(desk.office, wanted, now)
         if not isinstance(admitted, Refusal):
             self._order(desk, wanted, admitted)
