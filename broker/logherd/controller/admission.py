@@ -15,8 +15,8 @@ from logherd.controller.choosing import (
     choose,
     founders,
     gives_way,
+    have_more,
     longest,
-    silent_ahead,
     unfit,
 )
 from logherd.controller.commands import AlterSyncSet, Clean, Command, Elect, Grounds, PlanTransfer, Register
@@ -169,10 +169,12 @@ def _succession(
         return Refusal.LEASE_RUNS
     if office.must_leap(group, now):
         return Refusal.RUNNING
+    if office.unproven(group, now):
+        return Refusal.LEASE_RUNS
     if not group.founded:
         present = founders(group, seen_of)
         few = len(present) < group.rules.replicas
-        whole = target.broker_id in longest(group, present, seen_of) and not silent_ahead(group, target, seen_of)
+        whole = target.broker_id in longest(group, present, seen_of) and not have_more(group, target, seen_of)
         if not wanted.unclean and (few or not whole):
             return Refusal.BELOW_MINIMUM if few else Refusal.NOT_IN_SYNC
         if _loses_all(office, group, target, now):

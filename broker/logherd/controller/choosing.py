@@ -15,7 +15,7 @@ from logherd.replication.epochs import Point
 
 __all__ = [
     "RELIEF", "Better", "absent_members", "best_of", "best_of_longest", "better", "choose", "founders", "gives_way",
-    "knows_more", "longest", "longest_leads", "outrun_lacks", "outrun_loses", "silent_ahead", "unfit",
+    "have_more", "knows_more", "longest", "longest_leads", "outrun_lacks", "outrun_loses", "unfit",
 ]  # fmt: skip
 
 RELIEF = "relieve by"
@@ -165,7 +165,7 @@ def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:
     if outrun_lacks(group, seen_of):
         return None
     best = best_of_longest(group, founders(group, seen_of), seen_of)
-    return None if best is None or outrun_loses(group, best, seen_of) else best
+    return None if best is None or have_more(group, best, seen_of) or outrun_loses(group, best, seen_of) else best
 
 
 def _led_last(group: Group, broker_id: BrokerId) -> bool:
@@ -203,14 +203,16 @@ def best_of_longest(group: Group, ids: Iterable[BrokerId], seen_of: SeenOf) -> R
     return best_of(group, longest(group, ids, seen_of), seen_of)
 
 
-def silent_ahead(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
-    """Who registered with a longer log than this one of those who report has, and does not report. A group may have
-    grown beyond the number that it is founded with, and what only the others have may have been acknowledged."""
-    seen = seen_of(best)
-    if seen is None:
+def have_more(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
+    """Who may have acknowledged what `best` lacks, the best of those whose longest log is to lead. A group may have
+    grown beyond the number that it is founded with, so it is also who registered and is silent now; and brokers that it
+    grew by began as learners, which they are again where it is forgotten that they were promoted."""
+    own = seen_of(best)
+    if own is None:
         return []
-    silent = [each for each in group.replicas if not each.learner and seen_of(each) is None]
-    return [each.broker_id for each in silent if each.end > seen.report.end]
+    others = [each for each in group.replicas if each.learner or not group.founded]
+    ends = {each.broker_id: each.end if (seen := seen_of(each)) is None else seen.report.end for each in others}
+    return [broker_id for broker_id, end in ends.items() if end > own.report.end]
 
 
 def longest_leads(group: Group) -> bool:

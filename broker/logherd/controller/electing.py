@@ -19,17 +19,18 @@ _LEAP: Final = 1 << 12
 
 _LEAPING: Final = (Grounds.OUTRUN, Grounds.UNCLEAN, Grounds.FIRST_BY_OPERATOR)
 """Where decisions were lost, or may have been: who is absent when an operator accepts a loss may come back, and what it
-has must not pass for what is there."""
+has must not pass for what is there. So it is where a group is founded that has been led."""
 
 
 def elect_command(
     group: Group, best: Replica, alive: Iterable[BrokerId], grounds: Grounds, request: str = ""
 ) -> Elect:  # fmt: skip
     """The election of this replica's process, from the state as it is."""
+    leaps = grounds in _LEAPING or (grounds is Grounds.FIRST and group.epoch > 0)
     return Elect(
         group=group.key, expected_epoch=group.epoch, broker_id=best.broker_id, registration=best.registration,
         alive=tuple(alive), grounds=grounds, request=request,
-        epoch=Epoch(group.epoch + _LEAP) if grounds in _LEAPING else UNSET,
+        epoch=Epoch(group.epoch + _LEAP) if leaps else UNSET,
     )  # fmt: skip
 
 

@@ -24,9 +24,9 @@ from logherd.controller.choosing import (
     choose,
     founders,
     gives_way,
+    have_more,
     knows_more,
     longest_leads,
-    silent_ahead,
     unfit,
 )
 from logherd.controller.commands import (
@@ -210,16 +210,26 @@ class Office:
         """`seen` of this group's replicas at this moment, as those who choose among them ask it. Where the longest log
         leads only what was made after the last lease counts: what arrives after it may have been made before, by who
         has acknowledged more since. Elsewhere whoever may be chosen has all that was acknowledged, by whatever age."""
-        since = 0
-        if longest_leads(group):
-            over = self.over_at(group)
-            since = max(over if over <= now else 0, self._moments.given_back.get(group.key, 0))
+        since = self._since(group, now)
 
         def seen(replica: Replica) -> Seen | None:
             found = self.seen(replica, group.key, now)
             return found if found is not None and found.after >= since else None
 
         return seen
+
+    def _since(self, group: Group, now: int) -> int:
+        if not longest_leads(group):
+            return 0
+        over = self.over_at(group)
+        return max(over if over <= now else 0, self._moments.given_back.get(group.key, 0))
+
+    def unproven(self, group: Group, now: int) -> bool:
+        """Whether somebody reports who has not shown yet that it did so after the last lease; for a moment after that,
+        in case it hears no answers."""
+        seen_of = self.seen_in(group, now)
+        early = any(self.seen(each, group.key, now) and not seen_of(each) for each in group.replicas)
+        return early and now < self._since(group, now) + self._options.fresh_ms
 
     def last_seen(self, replica: Replica, key: GroupKey) -> Seen | None:
         """The latest report of a replica's latest process, however old."""
@@ -399,7 +409,7 @@ class Office:
                 return None, now + self._options.retry_ms
             grounds = Grounds.FIRST_BY_OPERATOR
         best = best_of_longest(group, present, seen_of)
-        if best is None or silent_ahead(group, best, seen_of):
+        if best is None or have_more(group, best, seen_of):
             return None, now + self._options.retry_ms
         return elect_command(group, best, present, grounds), now + self._options.retry_ms
 

@@ -3,7 +3,7 @@
 import pytest
 
 from logherd.controller.admission import ElectionRequest, admit_election, admit_register
-from logherd.controller.commands import Clean, Configure, Elect, Grounds, PlanTransfer, Register
+from logherd.controller.commands import Clean, Configure, Elect, Grounds, PlanTransfer, Register, SetLearner
 from logherd.controller.machine import Machine
 from logherd.controller.office import view_of
 from logherd.controller.reports import Granted, Withheld
@@ -68,7 +68,7 @@ def test_r20_controllers_that_lost_their_log_adopt_the_highest_epoch_and_wait_ou
         desk.register(broker, end=point(7, 100), seen=7)
     assert desk.wait(desk.terms.waiter_ms, 1, 2, 3, end=point(7, 100)) == []
     assert len(desk.wait(200, 1, 2, 3, end=point(7, 100))) == 1
-    assert desk.group.epoch == 8
+    assert desk.group.epoch == 7 + 4096
 
 
 def test_r20_who_registered_with_a_longer_log_than_is_reported_is_waited_for_beyond_the_configured_number() -> None:
@@ -78,10 +78,31 @@ def test_r20_who_registered_with_a_longer_log_than_is_reported_is_waited_for_bey
         desk.register(broker, end=point(7, 900 if broker > 3 else 100), seen=7)
     assert desk.wait(60_000, 1, 2, 3, end=point(7, 100)) == []
     assert ask(desk, 1) is Refusal.NOT_IN_SYNC
-    assert "brokers 4, 5 have registered with longer logs than any" in why(desk.group, desk.office, desk.now)
+    assert "waits for brokers 4, 5, with a longer log than broker 1 has" in why(desk.group, desk.office, desk.now)
     desk.beat(1, 2, 3, end=point(7, 100))
     desk.beat(4, end=point(7, 900))
     assert [election.broker_id for election in desk.wait(200)] == [4]
+
+
+def test_r20_who_a_group_grew_by_registers_as_a_learner_again_and_is_waited_for_with_a_longer_log() -> None:
+    """Controllers that lost everything know of no promotion; a process says how it began."""
+    desk = Desk(now=LONG_AGO)
+    for broker in (1, 2, 3, 4, 5):
+        desk.register(broker, end=point(8, 990) if broker > 3 else point(7, 900), seen=8, learner=broker > 3)
+    desk.now += desk.terms.waiter_ms
+
+    def pass_time() -> list[Elect]:
+        for _ in range(20):
+            desk.beat(4, 5, end=point(8, 990))
+            if elections := desk.wait(100, 1, 2, 3, end=point(7, 900)):
+                return elections
+        return []
+
+    assert pass_time() == []
+    assert ask(desk, 1) is Refusal.NOT_IN_SYNC
+    assert "waits for brokers 4, 5, with a longer log than broker 1 has" in why(desk.group, desk.office, desk.now)
+    desk.submit(SetLearner(group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(5), learner=False))
+    assert [election.broker_id for election in pass_time()] == [5]
 
 
 @pytest.mark.parametrize("gone", ["forgotten", "given up"])
@@ -419,6 +440,43 @@ def test_an_operator_founds_a_group_from_nothing_only_where_nobody_reports_recor
     assert ask(desk, 2, unclean=True) is Refusal.EMPTY
     assert desk.wait(60_000, 2, end=ORIGIN) == []
     assert isinstance(ask(desk, 2, unclean=True), Elect)
+
+
+def test_an_unclean_election_is_refused_while_it_cannot_be_known_yet_that_somebody_could_lead_without_loss() -> None:
+    """Just after the lease nobody has shown yet to have reported after it."""
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    for broker in (1, 2, 3):
+        desk.register(broker, life=2, trusted=False)
+    assert desk.group.sync.doubted == (1, 2, 3)
+    ends = {1: point(1, 400), 2: point(1, 500), 3: point(1, 100)}
+    over = desk.office.over_at(desk.group)
+    for now, number in ((over - 10, 1), (over + 10, 2)):
+        desk.now = now
+        for broker, end in ends.items():
+            desk.beat(broker, end=end, number=number, answered=number - 1)
+    assert ask(desk, 3, unclean=True) is Refusal.LEASE_RUNS
+    assert "broker 1 has not reported since the last lease was over" in why(desk.group, desk.office, desk.now)
+    for broker, end in ends.items():
+        desk.beat(broker, end=end, number=3, answered=2)
+    assert ask(desk, 3, unclean=True) is Refusal.IN_SYNC
+
+
+def test_a_broker_that_hears_no_answer_holds_an_unclean_election_up_for_a_moment_only() -> None:
+    desk = Desk()
+    desk.found(1, 2, 3, master=1)
+    for broker in (1, 2, 3):
+        desk.register(broker, life=2, trusted=False)
+    desk.now = desk.office.over_at(desk.group)
+    for number in range(2, 40):
+        desk.beat(1, end=point(1, 400), number=number, answered=0)
+        desk.beat(3, end=point(1, 100), number=number, answered=number - 1)
+        command = ask(desk, 3, unclean=True)
+        if command is not Refusal.LEASE_RUNS:
+            break
+        desk.now += 500
+    assert isinstance(command, Elect)
+    assert number > 2
 
 
 def test_an_unclean_election_is_refused_while_somebody_in_sync_could_lead() -> None:

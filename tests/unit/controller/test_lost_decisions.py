@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logherd.controller.admission import ElectionRequest, admit_election, admit_register
-from logherd.controller.commands import Elect, Grounds, Register, SetLearner
+from logherd.controller.commands import Clean, Elect, Grounds, Register, SetLearner
 from logherd.controller.machine import Machine
 from logherd.controller.reports import Granted
 from logherd.controller.values import BrokerId, Rules
@@ -135,12 +135,21 @@ def test_r20_a_log_beyond_every_epoch_that_its_broker_has_seen_is_none() -> None
     assert not desk.group.outrun
 
 
-def test_r20_a_learner_shows_it_and_is_not_waited_for() -> None:
+@pytest.mark.parametrize("silent", [True, False])
+def test_r20_a_learner_with_the_longest_log_may_have_been_promoted_and_is_waited_for(*, silent: bool) -> None:
     desk = restored()
     desk.submit(SetLearner(group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), learner=True))
     bring(desk, 3, AHEAD)
     assert pass_time(desk, 60_000, b1=BEHIND, b3=AHEAD) == []
-    assert pass_time(desk, 60_000, b1=BEHIND, b2=BEHIND) != []
+    others = {"b1": BEHIND, "b2": BEHIND} | ({} if silent else {"b3": AHEAD})
+    assert pass_time(desk, 60_000, **others) == []
+    assert "waits for broker 3, with a longer log than broker 1 has" in why(desk.group, desk.office, desk.now)
+    if silent:
+        desk.submit(Clean(group=KEY, expected_epoch=desk.group.epoch, broker_ids=(BrokerId(3),)))
+    else:
+        desk.submit(SetLearner(group=KEY, expected_epoch=desk.group.epoch, broker_id=BrokerId(3), learner=False))
+    (election,) = pass_time(desk, 3_000, **others)
+    assert election.broker_id == (2 if silent else 3)
 
 
 @pytest.mark.parametrize("target", [1, 3])

@@ -6,10 +6,10 @@ from logherd.controller.choosing import (
     best_of_longest,
     choose,
     founders,
+    have_more,
     longest,
     outrun_lacks,
     outrun_loses,
-    silent_ahead,
     unfit,
 )
 from logherd.controller.office import Office
@@ -117,11 +117,8 @@ def _founding(group: Group, office: Office, now: int) -> str:
         if best is None:
             reasons = "; ".join(_unfit(group, each, office, now) for each in ahead)
             return f"The group is new, and nobody with the longest log can lead it: {reasons}."
-        if more := silent_ahead(group, best, seen_of):
-            return (
-                f"The group is new here, and {_ids(more)} have registered with longer logs than any that is reported: "
-                "the first election waits for them, or until they are forgotten."
-            )
+        if more := have_more(group, best, seen_of):
+            return f"The group is new here. The first election waits for {_more(more, best)}."
         return "The first election is under way."
     patience = office.options.bootstrap_ms
     also = f", or after {patience} ms if their logs are empty" if patience else ""
@@ -171,6 +168,8 @@ def _outrun(group: Group, office: Office, now: int) -> str:
             f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed "
             "beyond that. Only an unclean election, which loses one of them, helps."
         )
+    if not lacking and best is not None and (more := have_more(group, best, seen_of)):
+        return f"The controllers have lost decisions. The election waits for {_more(more, best)}."
     until = f"once {lacking} more that were in sync report" if lacking else "as soon as it could lead"
     return (
         "The controllers have lost decisions: a broker has a log of a later leadership than the latest on record. The "
@@ -182,6 +181,8 @@ def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
     replica = group.replica(broker_id)
     seen = office.seen(replica, group.key, now) if replica is not None else None
     wrong = unfit(replica, seen)
+    if wrong is None and replica is not None and office.seen_in(group, now)(replica) is None:
+        return f"broker {broker_id} has not reported since the last lease was over"
     if wrong is None:
         return f"broker {broker_id} let its lease run out, and may begin again when it has resigned or restarted"
     if wrong is Refusal.NOT_ALIVE and replica is not None and replica.exited:
@@ -190,6 +191,13 @@ def _unfit(group: Group, broker_id: BrokerId, office: Office, now: int) -> str:
         full = "its disk is full, or it has no descriptor left"
         return f"broker {broker_id}: {full if seen.report.healthy else 'its store is broken'}"
     return f"broker {broker_id}: {wrong.value}"
+
+
+def _more(more: list[BrokerId], best: Replica) -> str:
+    return (
+        f"{_ids(more)}, with a longer log than broker {best.broker_id} has, the best that could lead: to report, to be "
+        "promoted if it is a learner, or to be forgotten"
+    )
 
 
 def _ids(ids: tuple[BrokerId, ...] | list[BrokerId]) -> str:
