@@ -157,9 +157,14 @@ def _gate(situation: Situation, action: Action) -> Block | None:
 
 
 def _starts(action: Action) -> bool:
-    """Does something start with it that did not run, or is it a step towards that?"""
+    """Does something start with it that did not run, or is it a step towards that? In place of what serves nobody it
+    may, because everything after it, orders too, would wait for that."""
     first = isinstance(action, SetMembers) and action.before is None
-    return first or (action.disruptive and not action.healing and not _is_ordered(action))
+    return first or (action.disruptive and not _heals(action) and not _is_ordered(action))
+
+
+def _heals(action: Action) -> bool:
+    return action.healing or (isinstance(action, Restart) and action.why is RestartReason.STUCK and not action.serving)
 
 
 def _is_ordered(action: Action) -> bool:
