@@ -144,6 +144,23 @@ async def test_a_group_that_runs_is_looked_after_while_somebody_else_has_one_of_
     assert not before & uids(drive)
 
 
+@pytest.mark.parametrize("component", ["broker", "controller"])
+async def test_a_stateful_set_that_is_deleted_while_its_pods_stay_comes_back_though_a_name_is_taken(
+    component: str,
+) -> None:
+    """Without it nobody makes a pod anew that goes."""
+    drive = await founded()
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-{component}"
+    theirs_at(drive, f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-bootstrap", "v1", "Service")
+    before, count = uids(drive), (drive.api.find(path) or {})["spec"]["replicas"]
+    drive.begin()
+    drive.api.drop(path)
+    await drive.steps(20)
+    assert told(drive).startswith(f"NameTaken: the Service {NAME}-bootstrap")
+    assert (drive.api.find(path) or {})["spec"]["replicas"] == count
+    assert uids(drive) == before
+
+
 async def test_what_somebody_put_in_place_of_ours_meanwhile_is_not_taken_either() -> None:
     """It is applied again now and then, and not read before: it has to be the one that was applied."""
     drive = await founded()

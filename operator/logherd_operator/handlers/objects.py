@@ -62,7 +62,7 @@ class Objects:
         self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None
     ) -> tuple[str, ...]:  # fmt: skip
         """Apply what differs. Returns a clause for each object of somebody else that has a name of the group's: it is
-        left as it is, and no pod is made before it is gone.
+        left as it is, and before it is gone no component comes into being of which nothing is there.
 
         Raises also Conflict or NotSettled: what was looked at is out of date.
         """
@@ -76,7 +76,7 @@ class Objects:
             taken += await self._make_once(document, sight, memory)
         for document in rendered.kept:
             if document["kind"] == "StatefulSet":
-                first = () if taken else first_counts(plan)
+                first = [each for each in first_counts(plan) if not taken or sight.observed.has(each)]
                 taken += await self._keep_workload(document, sight, first, memory)
             elif not self._unknown_yet(document, sight):
                 taken += await self._keep(document, sight, memory)

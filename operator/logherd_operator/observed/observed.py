@@ -78,6 +78,10 @@ class Observed:
         """All places of brokers, or of controllers."""
         return self.brokers if component == "broker" else self.controllers
 
+    def has(self, component: Component) -> bool:
+        """Does anything of it stand, or is one of its volumes there? So it may be where nothing keeps its places."""
+        return any(each.instance is not None or each.volume is not None for each in self.slots(component))
+
     def broker(self, broker_id: int) -> Slot | None:
         """The place of a broker."""
         return next((each for each in self.brokers if each.broker_id == broker_id), None)

@@ -140,7 +140,7 @@ def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float
 def _gate(situation: Situation, action: Action) -> Block | None:
     """Pauses and windows hold back what takes something away on purpose, never what heals or was ordered (OP-55)."""
     spec = situation.spec
-    if (taken := name_taken(situation)) is not None and _starts(action):
+    if (taken := name_taken(situation)) is not None and _starts(situation, action):
         return taken
     if not action.disruptive or action.healing:
         return None
@@ -156,10 +156,11 @@ def _gate(situation: Situation, action: Action) -> Block | None:
     return _window_gate(situation, action)
 
 
-def _starts(action: Action) -> bool:
+def _starts(situation: Situation, action: Action) -> bool:
     """Does something start with it that did not run, or is it a step towards that? In place of what serves nobody it
-    may, because everything after it, orders too, would wait for that."""
-    first = isinstance(action, SetMembers) and action.before is None
+    may, because everything after it, orders too, would wait for that; and what keeps the places of what is there comes
+    back, for without it nobody would make anew what goes."""
+    first = isinstance(action, SetMembers) and action.before is None and not situation.observed.has(action.component)
     return first or (action.disruptive and not _heals(action) and not _is_ordered(action))
 
 

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from logherd_operator.observed.observed import Observed, Orders
-from logherd_operator.plan.actions import Restart, RestartReason, Switchover
+import pytest
+
+from logherd_operator.observed.observed import Observed, Orders, Platform
+from logherd_operator.observed.slots import Component, Slot
+from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, Switchover
 from logherd_operator.plan.outcome import Code
 from unit.operator_plan.looks import OLD, broker, controllers, decide, group, instance, look, with_broker
 
@@ -32,3 +35,16 @@ def test_what_serves_is_not_restarted_and_what_was_ordered_goes_on() -> None:
     assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
     (switch,) = decide(replace(observed, orders=Orders(switchover=(2, 7)))).actions
     assert isinstance(switch, Switchover)
+
+
+@pytest.mark.parametrize("component", ["broker", "controller"])
+def test_the_keeper_of_what_stands_comes_back_and_that_of_nothing_does_not(component: Component) -> None:
+    """Without it nobody replaces a pod that goes."""
+    gone = Platform(brokers=None if component == "broker" else 3, controllers=3 if component == "broker" else None)
+    observed = taken(look(platform=gone))
+    assert component in {each.component for each in decide(observed).actions if isinstance(each, SetMembers)}
+    volumes = replace(observed, brokers=tuple(replace(each, instance=None) for each in observed.brokers))
+    assert decide(volumes).actions or component == "controller"
+    empty: dict[str, tuple[Slot, ...]] = {f"{component}s": ()}
+    held = decide(replace(observed, **empty))
+    assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
