@@ -111,8 +111,8 @@ def name_taken(situation: Situation) -> Block | None:
     return Block(
         code=Code.NAME_TAKEN,
         message="; ".join(situation.observed.taken),
-        unblocks="delete it, if nobody needs it; until then no pod that serves is restarted, none is removed, and a "
-        "group that is not there is not made",
+        unblocks="delete it, if nobody needs it; until then no pod that serves is restarted, none is added or "
+        "removed, and a group that is not there is not made",
     )
 
 

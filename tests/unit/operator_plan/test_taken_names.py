@@ -5,10 +5,21 @@ from dataclasses import replace
 import pytest
 
 from logherd_operator.observed.observed import Observed, Orders, Platform
+from logherd_operator.observed.quorum import Rules
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, Switchover
-from logherd_operator.plan.outcome import Code
-from unit.operator_plan.looks import OLD, broker, controllers, decide, group, instance, look, with_broker
+from logherd_operator.plan.outcome import Code, OperationType
+from unit.operator_plan.looks import (
+    NOW,
+    OLD,
+    broker,
+    controllers,
+    decide,
+    group,
+    instance,
+    look,
+    with_broker,
+)  # fmt: skip
 
 TAKEN = ("the ConfigMap orders-broker-config, which the group needs, is there and somebody else's",)
 
@@ -48,3 +59,26 @@ def test_the_keeper_of_what_stands_comes_back_and_that_of_nothing_does_not(compo
     empty: dict[str, tuple[Slot, ...]] = {f"{component}s": ()}
     held = decide(replace(observed, **empty))
     assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
+
+
+def test_no_place_is_added_that_could_not_be_taken_away_and_one_that_is_missing_comes_back() -> None:
+    held = decide(taken(look(group=group(3, rules=Rules(replicas=4, min_in_sync=2)))), replicas=4)
+    assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
+    assert (held.operation.type, held.operation.state) == (OperationType.SCALE_UP, "Check")  # type: ignore[union-attr]
+    (action,) = decide(taken(look(2, group=group(3)))).actions
+    assert isinstance(action, SetMembers)
+    assert (action.before, action.count) == (2, 3)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_leader_does_not_hand_over_for_a_restart_that_is_held_back(ordered: bool) -> None:
+    """Once the others are restarted only it is left."""
+    leader = broker(0, stands=instance(0, revision=OLD, started_at=NOW - 5_000))
+    others = (broker(n, stands=instance(n, started_at=NOW - 900)) for n in (1, 2))
+    orders = Orders(restart_at=NOW - 1_000 if ordered else None)
+    observed = look(brokers=(leader, *others), controllers=controllers(started_at=NOW - 900), orders=orders)
+    (switch,) = decide(observed).actions
+    assert isinstance(switch, Switchover)
+    held = decide(taken(observed))
+    assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
+    assert held.since.keys() == {*decide(taken(look())).since}
