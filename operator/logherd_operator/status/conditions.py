@@ -20,6 +20,7 @@ _BROKEN = (
     Code.DATA_LOST, Code.VOLUME_LOST, Code.STORE_DAMAGED, Code.NODE_UNREACHABLE, Code.STUCK_TERMINATING,
     Code.NAME_TAKEN,
 )  # fmt: skip
+"""The gravest first: that one is told."""
 _NUMBER = re.compile(r"[0-9]+([.][0-9]+)?")
 
 
@@ -113,9 +114,10 @@ def _progressing(look: Look) -> Finding:
 
 
 def _degraded(look: Look) -> Finding:
-    for block in look.plan.blocked:
-        if block.code in _BROKEN:
-            return Finding("True", block.code.value, f"{block.message}; what unblocks it: {block.unblocks}")
+    broken = [each for each in look.plan.blocked if each.code in _BROKEN]
+    if broken:
+        block = min(broken, key=lambda each: _BROKEN.index(each.code))
+        return Finding("True", block.code.value, f"{block.message}; what unblocks it: {block.unblocks}")
     away = [each for each in _wanted(look) if not each.ready]
     if away:
         words = ", ".join(f"broker {each.broker_id}{_trouble(each)}" for each in away)

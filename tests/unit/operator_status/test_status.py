@@ -53,6 +53,12 @@ def report(**fields: Any) -> Report:
     return Report(**{"broker_id": 1, "role": "leader", "epoch": 7} | fields)
 
 
+def test_what_is_lost_is_told_before_a_name_that_is_taken() -> None:
+    observed = replace(lost_volume(), taken=("the Service a-bootstrap is there and somebody else's",))
+    assert said(observed, "Degraded") == ("True", "VolumeLost")
+    assert said(replace(look(), taken=observed.taken), "Degraded") == ("True", "NameTaken")
+
+
 def test_why_pods_of_controllers_do_not_run_is_said() -> None:
     away = controllers(ready=False, failing="ErrImagePull: no such image")
     found = findings(looked(look(quorum=None, group=None, controllers=away)))["QuorumHealthy"]
