@@ -97,7 +97,7 @@ def _rest(situation: Situation, slots: tuple[Slot, ...], wanted: str) -> Iterato
 
 
 def _stalled(situation: Situation, slot: Slot, instance: Instance) -> Iterator[Step]:
-    if instance.failing or situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds:
+    if instance.failing or situation.overdue(instance):
         yield Block(
             code=Code.UPDATE_STALLED,
             message=f"controller {slot.ordinal} does not become ready: {instance.failing or 'it is too slow'}",

@@ -82,13 +82,19 @@ def stalled(situation: Situation, slot: Slot) -> Iterator[Block]:
     instance = slot.instance
     if instance is None or instance.ready:
         return
-    late = situation.now - instance.started_at > situation.spec.update.pod_ready_timeout_seconds
-    if instance.failing or late:
+    if instance.failing or situation.overdue(instance):
+        back = ", or, if it was added, lower replicas again" if _is_newest(situation, slot) else ""
         yield Block(
             code=Code.UPDATE_STALLED,
             message=f"broker {slot.broker_id} does not become ready: {instance.failing or 'it takes too long'}",
-            unblocks="revert what was changed, or change it again; no other broker that is ready is touched",
+            unblocks=f"revert what was changed, or change it again{back}; no other broker that is ready is touched",
         )
+
+
+def _is_newest(situation: Situation, slot: Slot) -> bool:
+    """May it have been added last, and be taken away again? It has the highest place, and is no full member."""
+    replica = situation.group.replica(slot.broker_id) if situation.group is not None else None
+    return slot.broker_id == situation.observed.platform.brokers and (replica is None or replica.learner)
 
 
 def evictable(component: Component, slot: Slot) -> Block | None:

@@ -123,6 +123,10 @@ class Situation:
         """May it still become ready by itself, so that nobody touches it (OP-52)?"""
         return not instance.ready and not instance.failing and self.now - instance.started_at < self.pace.starting
 
+    def overdue(self, instance: Instance) -> bool:
+        """Has it not been ready for longer than one may take? When it was made says nothing of when it restarted."""
+        return self.lasting(_unready_fact(instance)) > self.spec.update.pod_ready_timeout_seconds
+
 
 def _is_idle(instance: Instance) -> bool:
     """Has nothing of it run? It has no node, or nothing starts there."""

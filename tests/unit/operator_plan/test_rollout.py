@@ -116,10 +116,18 @@ def test_the_next_waits_until_the_last_one_is_in_sync_and_has_soaked() -> None:
     assert victim(just_in, update={"soakSeconds": 9}) == 1
 
 
-def test_a_start_is_waited_for_and_one_that_takes_too_long_is_called_stalled() -> None:
-    starting, hanging = (instance(2, ready=False, started_at=NOW - seconds) for seconds in (100, 1000))
-    assert decide(with_broker(stale(0, 1), broker(2, stands=starting))).codes == frozenset()
-    stalled = decide(with_broker(stale(0, 1), broker(2, stands=hanging)))
+@pytest.mark.parametrize("component", ["broker", "controller"])
+def test_a_start_is_waited_for_and_one_that_takes_too_long_is_called_stalled(component: str) -> None:
+    """By how long it has not been ready: one that was made long ago may just have restarted."""
+    uid = "pod-2" if component == "broker" else "controller-2"
+    hanging = instance(2, uid=uid, ready=False)
+    observed = with_broker(stale(0, 1), broker(2, stands=hanging))
+    if component == "controller":
+        others = controllers(revision=OLD)[:2]
+        observed = look(controllers=(*others, Slot(ordinal=2, instance=hanging)), quorum=quorum(down=(2,)))
+    just = decide(replace(observed, since={**observed.since, f"unready:{uid}": NOW - 900}))
+    assert (just.actions, just.codes) == ((), frozenset())
+    stalled = decide(replace(observed, since={**observed.since, f"unready:{uid}": NOW - 901}))
     assert (stalled.actions, stalled.codes) == ((), {Code.UPDATE_STALLED})
 
 

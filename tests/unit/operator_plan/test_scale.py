@@ -87,8 +87,17 @@ def test_a_new_broker_that_does_not_become_ready_is_told(registered: bool) -> No
     made = decide(with_broker(base, failing), replicas=4)
     assert (made.codes, made.actions) == ({Code.UPDATE_STALLED}, ())
     assert made.blocked[0].message == "broker 4 does not become ready: ImagePullBackOff"
-    young = broker(3, stands=instance(3, ready=False, started_at=NOW - 899), report=None)
-    assert decide(with_broker(base, young), replicas=4).blocked == ()
+    assert "lower replicas again" in made.blocked[0].unblocks
+    restarted = broker(3, stands=instance(3, ready=False), report=None)
+    assert decide(with_broker(base, restarted), replicas=4).blocked == ()
+
+
+def test_lower_replicas_are_no_help_for_a_broker_that_is_not_the_last() -> None:
+    copying = group(3, replicas=(replica(1), replica(2, learner=True, alive=False), replica(3)), in_sync=(1, 3))
+    failing = broker(1, stands=instance(1, ready=False, failing="ImagePullBackOff"), report=None)
+    made = decide(with_broker(look(group=copying), failing))
+    assert made.codes == {Code.UPDATE_STALLED}
+    assert "lower replicas" not in made.blocked[0].unblocks
 
 
 def test_without_a_node_for_the_new_broker_people_hear_after_five_minutes_and_may_take_it_back() -> None:
