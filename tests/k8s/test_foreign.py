@@ -1,5 +1,6 @@
 """Somebody else's objects under the names that a group needs, and the group's own without their marks."""
 
+import json
 from typing import Any
 
 import pytest
@@ -82,6 +83,46 @@ async def test_what_somebody_else_has_under_such_a_name_is_named_and_not_taken(
     drive.kubelet.tick(2.0)
     await drive.settle()
     assert drive.status["phase"] == "Running"
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_with_how_many_brokers_a_group_begins_may_change_until_there_is_one(dies: bool) -> None:
+    """The files are written before the name is free; brokers that wait for others that never come elect nobody."""
+    spec = {**SPEC, "replication": {"mode": "Raft"}}
+    drive = Drive.of(spec)
+    service = f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-bootstrap"
+    theirs_at(drive, service, "v1", "Service")
+    await drive.steps(5)
+    drive.set_spec({**spec, "replicas": 1})
+    if dies:
+        drive.begin()
+    await drive.steps(5)
+    drive.api.drop(service)
+    await drive.settle()
+    assert founders(drive) == ([1], "1")
+    assert drive.status["phase"] == "Running"
+
+
+async def test_with_how_many_brokers_a_group_begins_stays_once_their_keeper_is_made() -> None:
+    """Though the watch has shown nothing of it yet."""
+    spec = {**SPEC, "replication": {"mode": "Raft"}}
+    drive = Drive.of(spec)
+    await drive.look()
+    for found in drive.api.of_kind("statefulsets"):
+        drive.api.put(path_of(found), {**found, "metadata": {**found["metadata"], "labels": {}}})
+    drive.set_spec({**spec, "replicas": 1})
+    await drive.look()
+    assert founders(drive) == ([1, 2, 3], "3")
+
+
+def founders(drive: Drive) -> tuple[list[int], str]:
+    """As the brokers' files have it, and as it is kept."""
+    root = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
+    files, kept = drive.api.find(f"{root}-broker-config"), drive.api.find(f"{root}-template")
+    assert files is not None
+    assert kept is not None
+    document = json.loads(files["data"][f"{NAME}-broker-0.json"])
+    return document["replication"]["raft"]["founders"], kept["data"]["founders"]
 
 
 async def founded(**fields: Any) -> Drive:

@@ -68,7 +68,7 @@ class Objects:
         """
         site = sight.site
         taken = await self._read_token(site, memory)
-        shape = shape_of(self._known, sight.key, site, sight.observed, plan, memory.sizes.founders)
+        shape = shape_of(self._known, sight.key, site, sight.observed, plan, _kept_founders(sight, memory))
         memory.sizes.founders = shape.founders
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
@@ -263,6 +263,15 @@ class Objects:
                         await self._api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
                     memory.absent.add(path)
                     memory.applied.pop(path, None)
+
+
+def _kept_founders(sight: Sight, memory: Memory) -> int | None:
+    """They are written before anything is made of which they tell, and until then the spec may change. What was made is
+    remembered, too, because the watch may not have shown it yet."""
+    name, observed = sight.site.workload("broker"), sight.observed
+    made = f"/apis/apps/v1/namespaces/{sight.site.namespace}/statefulsets/{name}" in memory.applied
+    begun = made or observed.platform.brokers is not None or observed.has("broker")
+    return memory.sizes.founders if begun else None
 
 
 def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | None) -> Drawn:
