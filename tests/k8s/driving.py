@@ -11,6 +11,7 @@ from logherd_operator.clients.errors import ClusterError
 from logherd_operator.handlers.known import (
     Key,
     key_of_child,
+    serves_leader,
     slim_claim,
     slim_pod,
     slim_workload,
@@ -18,7 +19,7 @@ from logherd_operator.handlers.known import (
 from logherd_operator.handlers.reconcile import Means, Options, Reconciler
 from logherd_operator.spec.group import BrokerGroupSpec
 
-__all__ = ["GROUP_PATH", "OPTIONS", "Drive", "Seen", "final_state"]
+__all__ = ["GROUP_PATH", "KEPT_SLICES", "MANAGED", "OPTIONS", "Drive", "Seen", "final_state"]
 
 GROUP_PATH = f"/apis/logherd.dev/v1alpha1/namespaces/{NAMESPACE}/brokergroups/{NAME}"
 OPTIONS = Options(
@@ -27,7 +28,8 @@ OPTIONS = Options(
 Document = Mapping[str, Any]
 _QUIET_SECONDS = 45.0
 MANAGED = "app.kubernetes.io/managed-by"
-"""A label, without which a watch passes over an object."""
+KEPT_SLICES = "endpointslice.kubernetes.io/managed-by"
+"""Labels, without which a watch passes over an object: the latter over a leader's slice."""
 
 
 @dataclass
@@ -57,8 +59,8 @@ class Seen:
         return [each for each in found if each["metadata"]["namespace"] == namespace]
 
     def has_slice(self, key: Key) -> bool:
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{key.namespace}/endpointslices/{key.name}-leader"
-        return self.api.find(path) is not None
+        found = (each for each in self.api.of_kind("endpointslices") if key_of_child(each) == key)
+        return any(serves_leader(each, key) for each in found if KEPT_SLICES in each["metadata"]["labels"])
 
 
 @dataclass

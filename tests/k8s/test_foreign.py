@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8s.driving import MANAGED, Drive
+from k8s.driving import KEPT_SLICES, MANAGED, Drive
 from k8s.kubelet import NAME, NAMESPACE
 from logherd_operator.clients.api import path_of
 
@@ -230,17 +230,22 @@ async def test_what_somebody_deleted_is_made_again() -> None:
     assert drive.status["phase"] == "Running"
 
 
-async def test_an_endpoint_whose_labels_somebody_took_away_gets_them_back() -> None:
-    """By them its Service finds it."""
+@pytest.mark.parametrize("kept", [(), (MANAGED, "app.kubernetes.io/instance", KEPT_SLICES)])
+@pytest.mark.parametrize("dies", [False, True])
+async def test_an_endpoint_whose_labels_somebody_took_away_gets_them_back(kept: tuple[str, ...], dies: bool) -> None:
+    """By one its Service finds it, by others the watch, which may go on showing it."""
     drive = await founded()
     path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/{NAME}-leader"
     found = drive.api.find(path)
     assert found is not None
     wanted = found["metadata"]["labels"]
-    drive.api.put(path, {**found, "metadata": {**found["metadata"], "labels": {}}})
-    drive.begin()
+    left = {name: wanted[name] for name in kept}
+    drive.api.put(path, {**found, "metadata": {**found["metadata"], "labels": left}})
+    if dies:
+        drive.begin()
     await drive.steps(10)
     assert (drive.api.find(path) or {})["metadata"]["labels"] == wanted
+    assert drive.status["phase"] == "Running"
 
 
 async def test_where_the_operator_may_not_look_it_goes_on_and_its_log_says_what_it_lacks(

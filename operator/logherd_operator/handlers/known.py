@@ -9,8 +9,8 @@ from logherd_operator.spec.replication import Failover
 
 __all__ = [
     "BUDGETS", "CLAIMS", "EPOCH", "GROUPS", "PODS", "SLICES", "WATCHED", "WORKLOADS", "Key", "Known", "Watched",
-    "controllers_in", "key_of_child", "key_of_group", "led_anew", "lender_in", "slim_claim", "slim_pod",
-    "slim_workload",
+    "controllers_in", "key_of_child", "key_of_group", "led_anew", "lender_in", "serves_leader", "slim_claim",
+    "slim_pod", "slim_workload",
 ]  # fmt: skip
 
 Document = Mapping[str, Any]
@@ -20,6 +20,7 @@ EPOCH = "logherd.dev/epoch"
 """Annotation of a leader's slice, as the sidecars write it."""
 _KEPT_SLICES = "endpointslice.kubernetes.io/managed-by=leader-endpoint.logherd.dev"
 """Of the leaders' endpoints; those that Kubernetes makes for our Services are labelled as the Services are."""
+_SERVICE = "kubernetes.io/service-name"
 _INSTANCE = "app.kubernetes.io/instance"
 _KEPT_META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
 
@@ -50,7 +51,7 @@ class Known(Protocol):
         """All disruption budgets of a namespace, ours and others', slim."""
 
     def has_slice(self, key: Key) -> bool:
-        """Is the endpoint of the group's leader there?"""
+        """Is the endpoint of the group's leader there, and does its Service find it?"""
 
 
 def key_of_group(body: Document) -> Key:
@@ -153,8 +154,9 @@ def slim_claim(body: Document) -> dict[str, Any]:
 
 
 def _slim_slice(body: Document) -> dict[str, Any]:
-    """Of a leader's endpoint only whether it is there is looked at: what is in it is the sidecars'."""
-    return {"metadata": {name: body["metadata"][name] for name in ("name", "uid")}}
+    """Of a leader's endpoint only whether it is there for its Service is looked at: what is in it is the sidecars'."""
+    metadata = {name: body["metadata"][name] for name in ("name", "uid")}
+    return {"metadata": {**metadata, "labels": dict(body["metadata"].get("labels") or {})}}
 
 
 def _slim_budget(body: Document) -> dict[str, Any]:
@@ -165,6 +167,11 @@ def _slim_budget(body: Document) -> dict[str, Any]:
 
 def _namespace_of(body: Document) -> str:
     return str(body["metadata"]["namespace"])
+
+
+def serves_leader(piece: Document, key: Key) -> bool:
+    """Does the Service of the group's leader find this slice? By that label alone it does."""
+    return (piece["metadata"].get("labels") or {}).get(_SERVICE) == f"{key.name}-leader"
 
 
 def led_anew(piece: Document, group: Document) -> bool:

@@ -22,6 +22,7 @@ from logherd_operator.handlers.known import (
     Key,
     Watched,
     led_anew,
+    serves_leader,
 )
 from logherd_operator.spec.group import API_GROUP
 
@@ -69,7 +70,7 @@ class Watches:
 
     def has_slice(self, key: Key) -> bool:
         """See `Known`."""
-        return bool(self._of(SLICES, key))
+        return any(serves_leader(each, key) for each in self._of(SLICES, key))
 
     def things(self, kind: str) -> set[Thing]:
         """See `Shown`."""
