@@ -9,6 +9,7 @@ from logherd.controller.commands import Clean, Command, Configure, Elect, Ground
 from logherd.controller.values import BrokerId, Group, GroupKey
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN, Point
 from sim.leases.fate import Fate
 
 if TYPE_CHECKING:
@@ -112,28 +113,31 @@ class Orders:
             return
         office, now = desk.office, desk.now_ms()
         stuck = not group.founded or choose(group, lambda replica: office.seen(replica, group.key, now)) is None
-        if stuck and not self._promote(desk, group):
-            self._accept_loss(desk, group, now)
+        if not stuck:
+            return
+        reported = ((each, office.seen(each, group.key, now)) for each in group.replicas)
+        ends = {replica.broker_id: seen.report.end for replica, seen in reported if seen is not None}
+        learners = {each.broker_id for each in group.replicas if each.learner}
+        if not self._promote(desk, group, ends, learners):
+            self._accept_loss(desk, group, {each: end for each, end in ends.items() if each not in learners})
 
-    def _promote(self, desk: "Controller", group: Group) -> bool:
-        """Whoever was demoted, and is needed now."""
-        demoted = [each for each in group.replicas if each.learner and each.broker_id <= self._world.shape.brokers]
-        for each in demoted:
-            command = SetLearner(group=group.key, expected_epoch=group.epoch, broker_id=each.broker_id, learner=False)
+    def _promote(self, desk: "Controller", group: Group, ends: dict[BrokerId, Point], learners: set[BrokerId]) -> bool:
+        """Whoever was demoted and is needed now, or has a longer log than all others."""
+        most = max((end for each, end in ends.items() if each not in learners), default=ORIGIN)
+        meant = [each for each in learners if each <= self._world.shape.brokers or ends.get(each, ORIGIN) > most]
+        for each in sorted(meant):
+            command = SetLearner(group=group.key, expected_epoch=group.epoch, broker_id=each, learner=False)
             desk.propose(command, lambda verdict: None)
-        return bool(demoted)
+        return bool(meant)
 
-    def _accept_loss(self, desk: "Controller", group: Group, now: int) -> None:
+    def _accept_loss(self, desk: "Controller", group: Group, ends: dict[BrokerId, Point]) -> None:
         """The longest log of those who report."""
         assert desk.office is not None
-        office = desk.office
-        seen = [(each, office.seen(each, group.key, now)) for each in group.replicas if not each.learner]
-        ends = {replica.broker_id: found.report.end for replica, found in seen if found is not None}
         if not ends:
             return
         best = max(ends, key=lambda each: (ends[each], each))
         wanted = ElectionRequest(group=group.key, target=best, unclean=True)
-        admitted = admit_election(desk.office, wanted, now)
+        admitted = admit_election(desk.office, wanted, desk.now_ms())
         if not isinstance(admitted, Refusal):
             self._order(desk, wanted, admitted)
 
