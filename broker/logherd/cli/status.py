@@ -27,14 +27,15 @@ LOCAL = "logherd.status"
 _GROUPS_MAX = 20
 """So many groups are shown with their brokers."""
 _HEAD = ("group", "broker", "role", "address", "alive", "end", "lag bytes", "lag s")
-AdminsOption = Annotated[
+_SHORT_HEAD = ("group", "epoch", "leader", "in sync", "why")
+
+AnyAdminOption = Annotated[
     list[str] | None,
     typer.Option(
         "--admin", envvar="LOGHERD_ADMIN", metavar="HOST:PORT",
         help="Admin address of a controller, or of a group's brokers; may be given again.",
     ),
 ]  # fmt: skip
-_SHORT_HEAD = ("group", "epoch", "leader", "in sync", "why")
 
 
 @status.command()
@@ -46,7 +47,7 @@ def status_command(
         str | None,
         typer.Option("--controllers", metavar="HOST:PORT,...", help="Admin addresses of the controllers."),
     ] = None,
-    admin: AdminsOption = None,
+    admin: AnyAdminOption = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="The folder of a group on this machine; default: .logherd/GROUP."),

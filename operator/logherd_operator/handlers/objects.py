@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
-from logherd_operator.clients.api import Api, path_of
+from logherd_operator.clients.api import Api, collection_of, path_of
 from logherd_operator.clients.errors import Conflict, Refused
 from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
@@ -268,8 +268,8 @@ class Objects:
 def _kept_founders(sight: Sight, memory: Memory) -> int | None:
     """They are written before anything is made of which they tell, and until then the spec may change. What was made is
     remembered, too, because the watch may not have shown it yet."""
-    name, observed = sight.site.workload("broker"), sight.observed
-    made = f"/apis/apps/v1/namespaces/{sight.site.namespace}/statefulsets/{name}" in memory.applied
+    site, observed = sight.site, sight.observed
+    made = f"{collection_of('apps/v1', 'StatefulSet', site.namespace)}/{site.workload('broker')}" in memory.applied
     begun = made or observed.platform.brokers is not None or observed.has("broker")
     return memory.sizes.founders if begun else None
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from logherd_operator.clients.api import Api
+from logherd_operator.clients.api import Api, collection_of
 from logherd_operator.handlers.known import Key
 from logherd_operator.observed.slots import Component
 from logherd_operator.resources.pinning import ROLL_HASH, Pinned
@@ -22,8 +22,8 @@ async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
     for component in _COMPONENTS:
         pinned = _kept(texts.get(f"{component}.json", ""), component)
         if pinned is None:
-            path = f"/apis/apps/v1/namespaces/{key.namespace}/statefulsets/{key.name}-{component}"
-            pinned = _in_use(await api.find(path))
+            workloads = collection_of("apps/v1", "StatefulSet", key.namespace)
+            pinned = _in_use(await api.find(f"{workloads}/{key.name}-{component}"))
         if pinned is not None:
             found[component] = pinned
     return found

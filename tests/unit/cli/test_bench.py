@@ -4,9 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from annotated_types import Le
 
+from logherd.cli.bench import REQUEST_BYTES_MAX
 from logherd.client import pull_load, send_load
 from logherd.net.session import NetSession
+from logherd.settings.models import StoreSettings
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from unit.cli.terminal import Terminal
@@ -60,3 +63,8 @@ def test_a_pull_that_is_refused_is_told_with_its_reason(broker: FakeBroker, term
     told = json.loads(terminal.printed)
     assert (told["refused"], told["refusal"]) == ({"16": 2}, "not you")
     assert terminal.said == "logherd: no message was read; requests refused: 2 (not you)\n"
+
+
+def test_requests_may_have_as_many_bytes_as_any_broker_can_be_set_to_take() -> None:
+    metadata = StoreSettings.model_fields["message_bytes_max"].metadata
+    assert [each.le for each in metadata if isinstance(each, Le)] == [REQUEST_BYTES_MAX]

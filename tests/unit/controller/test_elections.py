@@ -397,13 +397,19 @@ def test_r11_a_living_store_keeps_its_id() -> None:
     assert isinstance(admit_register(desk.office, thief, desk.now), Register)
 
 
-def test_r11_data_at_risk_is_decided_by_nobody_but_an_operator() -> None:
+def both_in_sync_lost_their_stores() -> Desk:
+    """Broker 3, which was not in sync, has what there is."""
     desk = Desk()
     desk.found(1, 2, 3, master=1)
     desk.alter(1, 1, 2)
     desk.now += LONG_AGO
     desk.register(1, store="new1")
     desk.register(2, store="new2")
+    return desk
+
+
+def test_r11_data_at_risk_is_decided_by_nobody_but_an_operator() -> None:
+    desk = both_in_sync_lost_their_stores()
     assert (desk.group.sync.members, desk.group.sync.eligible) == ((), ())
     assert desk.wait(30_000, 1, 2, 3, end=point(1, 300)) == []
     assert ask(desk, 3) is Refusal.NOT_IN_SYNC
@@ -417,12 +423,7 @@ def test_r11_data_at_risk_is_decided_by_nobody_but_an_operator() -> None:
 
 def test_an_unclean_election_of_who_has_nothing_is_refused_while_others_report_records() -> None:
     """A number that is wrong by one is not to empty a group. Where nobody has more it is as good as any other."""
-    desk = Desk()
-    desk.found(1, 2, 3, master=1)
-    desk.alter(1, 1, 2)
-    desk.now += LONG_AGO
-    desk.register(1, store="new1")
-    desk.register(2, store="new2")
+    desk = both_in_sync_lost_their_stores()
     assert desk.wait(500, 1, 2, end=ORIGIN) == []
     desk.beat(3, end=point(1, 300))
     assert ask(desk, 2, unclean=True) is Refusal.EMPTY
@@ -442,12 +443,18 @@ def test_an_operator_founds_a_group_from_nothing_only_where_nobody_reports_recor
     assert isinstance(ask(desk, 2, unclean=True), Elect)
 
 
-def test_an_unclean_election_is_refused_while_it_cannot_be_known_yet_that_somebody_could_lead_without_loss() -> None:
-    """Just after the lease nobody has shown yet to have reported after it."""
+def all_doubted() -> Desk:
+    """All three went down before all was flushed."""
     desk = Desk()
     desk.found(1, 2, 3, master=1)
     for broker in (1, 2, 3):
         desk.register(broker, life=2, trusted=False)
+    return desk
+
+
+def test_an_unclean_election_is_refused_while_it_cannot_be_known_yet_that_somebody_could_lead_without_loss() -> None:
+    """Just after the lease nobody has shown yet to have reported after it."""
+    desk = all_doubted()
     assert desk.group.sync.doubted == (1, 2, 3)
     ends = {1: point(1, 400), 2: point(1, 500), 3: point(1, 100)}
     over = desk.office.over_at(desk.group)
@@ -463,10 +470,7 @@ def test_an_unclean_election_is_refused_while_it_cannot_be_known_yet_that_somebo
 
 
 def test_a_broker_that_hears_no_answer_holds_an_unclean_election_up_for_a_moment_only() -> None:
-    desk = Desk()
-    desk.found(1, 2, 3, master=1)
-    for broker in (1, 2, 3):
-        desk.register(broker, life=2, trusted=False)
+    desk = all_doubted()
     desk.now = desk.office.over_at(desk.group)
     for number in range(2, 40):
         desk.beat(1, end=point(1, 400), number=number, answered=0)

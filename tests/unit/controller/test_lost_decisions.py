@@ -242,25 +242,25 @@ def test_r20_what_arrives_late_says_nothing_of_the_time_when_it_arrives() -> Non
     assert election.broker_id == 1
 
 
-def test_r20_what_others_answered_says_nothing_of_when_a_report_was_made() -> None:
-    """This office answered an earlier one, but that may not have arrived when the later one was made."""
+def told_at_the_end_of_the_lease(*turns: tuple[int, int]) -> Desk:
+    """Reports of brokers 1 and 3 with these numbers, each made when the answer to the second one was known."""
     desk = restored()
     bring(desk, 1, AHEAD)
     desk.now = desk.office.over_at(desk.group)
     for broker, end in ((1, AHEAD), (3, point(3, 950))):
-        desk.beat(broker, end=end, number=5, answered=4)
-        desk.beat(broker, end=end, number=7, answered=6)
+        for number, answered in turns:
+            desk.beat(broker, end=end, number=number, answered=answered)
+    return desk
+
+
+def test_r20_what_others_answered_says_nothing_of_when_a_report_was_made() -> None:
+    """This office answered an earlier one, but that may not have arrived when the later one was made."""
+    desk = told_at_the_end_of_the_lease((5, 4), (7, 6))
     assert desk.wait(desk.options.gather_ms + 500) == []
 
 
 def test_r20_a_report_is_of_later_than_those_that_its_process_made_before() -> None:
-    desk = restored()
-    bring(desk, 1, AHEAD)
-    desk.now = desk.office.over_at(desk.group)
-    for broker, end in ((1, AHEAD), (3, point(3, 950))):
-        desk.beat(broker, end=end, number=5, answered=4)
-        desk.beat(broker, end=end, number=6, answered=5)
-        desk.beat(broker, end=end, number=9, answered=8)
+    desk = told_at_the_end_of_the_lease((5, 4), (6, 5), (9, 8))
     assert [each.broker_id for each in desk.wait(desk.options.gather_ms + 500)] == [3]
 
 
