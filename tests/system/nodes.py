@@ -236,6 +236,15 @@ class Quorum:
                 raise NotSettled(f"the members have applied different ends after {seconds:g} s: {ends}")
             time.sleep(0.02)
 
+    def lines_with(self, text: str) -> list[str]:
+        """What members wrote that has `text` in it, for whom a failure has to be explained to."""
+        return [
+            f"{name}: {line}"
+            for name, node in self.nodes.items()
+            for line in node.log_text().splitlines()
+            if text in line
+        ]
+
     def complaints(self) -> list[str]:
         """What no member may have written: errors, and anything that is no log line."""
         return [

@@ -9,7 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,13 @@ class Traffic:
         self._recorders.append(recorder)
         return RegisterClient(connect_from(self._network), NODES, recorder)
 
-    def history(self) -> list[Operation]:
-        """What all clients have recorded; they must have stopped."""
+    def close(self) -> None:
+        """No more is recorded; the clients must have stopped."""
         for recorder in self._recorders:
             recorder.close()
+
+    def history(self) -> list[Operation]:
+        """What all clients have recorded, once they are closed."""
         return read_operations(recorder.path for recorder in self._recorders)
 
     def __enter__(self) -> "Traffic":
@@ -144,7 +147,10 @@ READS: dict[str, tuple[str, ...]] = {"confirmed by a quorum": (), "from the leas
 def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> None:
     program = build_judge()
     rounds = sum(count for _, count in PLAN)
-    with three_registers(tmp_path, *READS[reads]) as (bench, disks):
+    with (
+        three_registers(tmp_path, *READS[reads]) as (bench, disks),
+        closing(Traffic(bench.network, tmp_path)) as traffic,
+    ):
         shapes = SHAPES | {
             "power cut of the leader": cut_power(disks, leader=True),
             "power cut of a follower": cut_power(disks, leader=False),
@@ -152,11 +158,12 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
             "power moves the majority": hand_over_by_power(disks),
         }
         assert bench.quorum.ask(bench.quorum.agree(seconds=60))["lease"] is bool(READS[reads])
-        with Traffic(bench.network, tmp_path) as traffic:
+        with traffic:
             run_rounds(bench, PLAN, shapes=shapes)
         traffic.drain()
         bench.quorum.converge()
         sightings = bench.quorum.sightings | bench.quorum.logged_sightings()
+        print(*bench.quorum.lines_with("log recovered"), sep="\n")
         assert bench.quorum.complaints() == []
     terms = check_terms(sightings, terms_min=rounds // 3)
     assert terms.name == "valid", terms
@@ -177,9 +184,12 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
 def test_a_lease_that_never_ends_is_caught(tmp_path: Path) -> None:
     """The proof that these histories can fail: a leader that wakes up answers what is no longer so."""
     program = build_judge()
-    with three_registers(tmp_path, "--lease", "--for-ever") as (bench, _):
+    with (
+        three_registers(tmp_path, "--lease", "--for-ever") as (bench, _),
+        closing(Traffic(bench.network, tmp_path)) as traffic,
+    ):
         bench.quorum.agree(seconds=60)
-        with Traffic(bench.network, tmp_path) as traffic:
+        with traffic:
             run_rounds(bench, [("leader sleeps and wakes up alone", 4)])
         traffic.drain()
     verdict = judge(program, traffic.history(), "register", floor=Floor({"read": 50, "write": 20}))

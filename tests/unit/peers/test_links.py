@@ -187,7 +187,8 @@ async def test_a_broken_connection_is_dialled_again() -> None:
 
 @pytest.mark.parametrize("dialled", [False, True])
 async def test_that_a_replica_is_not_linked_any_more_is_told_whichever_direction_broke(dialled: bool) -> None:
-    async with nodes(hello_of("a"), hello_of("b")) as (a, b):
+    never_silent = replace(QUICK, hello_ms=60_000, idle_ms=60_000)  # nothing but the test cuts a link
+    async with nodes(hello_of("a"), hello_of("b"), options=never_silent) as (a, b):
         await a.until(lambda: all(len(node.links._links) == 2 and node.linked for node in (a, b)))
         [link] = [each for each in a.links._links if (each.dialled is not None) is dialled]
         assert (a.unlinked, b.unlinked) == ([], [])
