@@ -29,6 +29,8 @@ __all__ = ["FreeWorld"]
 
 KEY = KEYS[0]
 CALM_US = 20_000_000
+_CALM_US_MOST = 3 * CALM_US
+"""As long as somebody catches up: one leader may have to copy its log to all others, one after the other."""
 _LOOK_US = 500_000
 _STEADY = 4
 _PATIENCE = 5
@@ -120,11 +122,14 @@ class FreeWorld(GroupWorld):
         self.faults.heal()
         fate = self.observer.fates[KEY]
         until, steady, wrong, before = self.now_us + CALM_US, 0, "", fate.acknowledged
-        patience = 0
+        end, patience, held = self.now_us + _CALM_US_MOST, 0, 0
         while self.now_us < until and steady < _STEADY:
             self.run_until(self.now_us + _LOOK_US)
             wrong = self._wrong() or ("" if fate.acknowledged > before else "nothing is acknowledged")
             steady = 0 if wrong else steady + 1
+            held_before, held = held, sum(each.volume.committed for each in self._behind())
+            if held > held_before > 0:
+                until, patience = min(until + _LOOK_US, end), _PATIENCE + 1
             # An operator who orders something else all the time would never see a group at work.
             patience = patience - 1 if wrong else _PATIENCE
             if patience < 0 and self.now_us > until - CALM_US // 2 and self.mode == "static":
@@ -133,14 +138,16 @@ class FreeWorld(GroupWorld):
         require(not wrong, "liveness", wrong)
 
     def _wrong(self) -> str:
-        serving = [each for each in self.free() if each.serves() is not None]
+        serving, fate = [each for each in self.free() if each.serves() is not None], self.observer.fates[KEY]
         if len(serving) != 1:
             return f"{[each.name for each in serving]} serve"
-        leader, fate = serving[0], self.observer.fates[KEY]
+        leader = serving[0]
         if leader.core.closed(leader.now_ms()) is not None:
             return f"{leader.name} takes no writes: {leader.core.closed(leader.now_ms())}"
-        for each in self.free():
-            apart = len(fate.committed) - each.volume.committed
-            if apart > 20:
-                return f"{each.name} is {apart} records behind"
+        for each in self._behind():
+            return f"{each.name} is {len(fate.committed) - each.volume.committed} records behind"
         return ""
+
+    def _behind(self) -> list[FreeBroker]:
+        committed = len(self.observer.fates[KEY].committed)
+        return [each for each in self.free() if committed - each.volume.committed > 20]
