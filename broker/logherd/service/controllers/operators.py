@@ -15,6 +15,7 @@ from logherd.service.controllers.codes import refusal_reply
 from logherd.service.controllers.scope import key_of
 from logherd.service.controllers.steps import AwaitMaster, Catch, Confirm, Decide, Step
 from logherd.service.controllers.views import elected_reply, master_header, replicas_info, sync_body
+from logherd.service.controllers.why import why_refused
 from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
 from logherd.service.properties_text import format_properties_text, parse_properties_text
@@ -64,7 +65,7 @@ def _order(frame: Frame, office: Office, key: GroupKey, broker_id: int, now: int
     if isinstance(admitted, Refusal):
         if admitted is Refusal.UNCHANGED and group is not None:
             return elected_reply(group, ResponseCode.CONTROLLER_MASTER_STILL_EXIST, f"broker {broker_id} is the master")
-        return refusal_reply(frame.code, admitted)
+        return refusal_reply(frame.code, admitted, why_refused(admitted, group, office, now) if group else "")
     above = group.epoch if group is not None else Epoch(0)
 
     def then(verdict: Verdict, now: int) -> Step[Reply]:

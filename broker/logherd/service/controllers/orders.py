@@ -30,6 +30,7 @@ from logherd.service.controllers.documents import Document, error
 from logherd.service.controllers.group_pages import group_page
 from logherd.service.controllers.place import Place, redirect
 from logherd.service.controllers.steps import AwaitMaster, Confirm, Decide, Step
+from logherd.service.controllers.why import why_refused
 
 __all__ = ["GROUP_ACTIONS", "configure_controllers"]
 
@@ -197,7 +198,7 @@ def _admitted(
         if admitted is None:
             return _done(place, group, order, now, changed=False)
         if isinstance(admitted, Refusal):
-            return _refused(group, admitted, "", order)
+            return _refused(group, admitted, why_refused(admitted, group, office, now), order)
         return Decide(admitted, then or (lambda verdict, now: _answer(place, verdict, order, now)))
 
     return Confirm(confirmed)

@@ -18,7 +18,10 @@ from logherd.controller.verdicts import Refusal
 from logherd.replication.epochs import ORIGIN
 from logherd.service.controllers.documents import NOTHING_PENDING
 
-__all__ = ["why"]
+__all__ = ["why", "why_refused"]
+
+_OF_THE_GROUP = frozenset({Refusal.NOT_IN_SYNC, Refusal.NOBODY, Refusal.BELOW_MINIMUM})
+"""Refusals of an election that say nothing of what the group waits for."""
 
 
 def why(group: Group, office: Office | None, now: int, *, disk_full: bool = False) -> str:
@@ -46,6 +49,11 @@ def why(group: Group, office: Office | None, now: int, *, disk_full: bool = Fals
             "no descriptor; its log says which."
         )
     return _founding(group, office, now) if not group.founded else _without(group, office, now)
+
+
+def why_refused(refusal: Refusal, group: Group, office: Office, now: int) -> str:
+    """What else is said of an election that was refused: what a group that nobody leads waits for."""
+    return why(group, office, now) if refusal in _OF_THE_GROUP and not office.leads(group, now) else ""
 
 
 def _led(group: Group, office: Office, now: int) -> str:

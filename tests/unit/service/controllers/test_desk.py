@@ -418,6 +418,16 @@ def test_1002_of_nobody_in_sync_or_an_unknown_group_is_refused(desk: Desk, call:
     assert call(C.CONTROLLER_ELECT_MASTER, **{**unknown, "designateElect": False}).code == need
 
 
+def test_1002_where_nobody_leads_says_what_the_group_waits_for(desk: Desk, call: Caller) -> None:
+    desk.alter(1, 1, 2)
+    desk.now += desk.terms.waiter_ms
+    desk.beat(3)
+    answer = call(C.CONTROLLER_ELECT_MASTER, **electing(3))
+    assert answer.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert answer.remark is not None
+    assert answer.remark.startswith("the broker is not in sync: Nobody can be elected without loss: broker 1: ")
+
+
 def test_1002_without_a_master_elects_the_designated_member_at_once(desk: Desk, call: Caller) -> None:
     desk.now += desk.terms.waiter_ms
     desk.beat(2, 3)

@@ -186,6 +186,27 @@ def test_unclean_is_of_a_named_broker_and_only_when_nothing_else_helps(desk: Des
     assert desk.group.sync.members == (3,)
 
 
+@pytest.mark.parametrize("target", [{"brokerId": 1}, {}])
+def test_elect_where_a_longer_log_is_waited_for_says_of_whom_and_what_helps(target: dict[str, object]) -> None:
+    desk = Desk(now=60_000)
+    for broker in (1, 2, 3, 4):
+        desk.register(broker, end=point(7, 900 if broker == 4 else 100), seen=7)
+    desk.now += desk.terms.waiter_ms
+    desk.beat(1, 2, 3, end=point(7, 100))
+    status, page = HttpCaller(desk).post(ELECT, **target, expectedEpoch=7)
+    assert (status, page["reason"]) == (409, "NOT_IN_SYNC")
+    assert page["error"] == (
+        "the broker is not in sync: The group is new here. The first election waits for broker 4, with a longer log "
+        "than broker 1 has, the best that could lead: to report, to be promoted if it is a learner, or to be forgotten."
+    )
+
+
+def test_elect_of_who_does_not_keep_up_with_a_leader_says_no_more_than_that(desk: Desk, http: HttpCaller) -> None:
+    desk.alter(1, 1, 2)
+    status, page = http.post(ELECT, brokerId=3, expectedEpoch=1)
+    assert (status, page["reason"], page["error"]) == (409, "NOT_IN_SYNC", "the broker is not in sync")
+
+
 # ---- membership and rules ------------------------------------------------------------------------------------------
 
 
