@@ -89,6 +89,8 @@ class Follower:
             self.leader = envelope.sender
             ground.report(Role.FOLLOWER, self.leader, "heard the leader")
         ground.clock.leader_heard_at = ground.clock.now
+        if not ground.led:
+            ground.progress.exchange = Exchange(ground.term)
         self.rearm()
         if ground.full and not isinstance(body, Heartbeat):
             return
@@ -138,7 +140,7 @@ class Follower:
     def _receive(self, leader: ReplicaId, body: ShippingRequest) -> None:
         ground = self._ground
         if self._receiver is None:
-            known = ground.progress.exchange if ground.progress.exchange.term == ground.term else Exchange()
+            known = ground.progress.exchange
             self._receiver = Receiver(
                 ground.log, ground.durable, ground.progress.commit,
                 generation=known.generation, verified=known.verified,

@@ -192,6 +192,11 @@ class Ground:
         return self.log.epochs.point_at(self.log.end)
 
     @property
+    def led(self) -> bool:
+        """Whether this life has heard the leader of the term."""
+        return self.progress.exchange.term == self.term
+
+    @property
     def stalled(self) -> bool:
         """Whether the oldest flush has been waiting for an election time-out."""
         since = self.durable.waiting_since

@@ -35,10 +35,11 @@ def answer_vote(ground: Ground, envelope: Envelope, request: VoteRequest) -> boo
     """Vote in the own term, once, for a log that holds at least what this one does; True if the vote was given.
 
     The voter's own configuration is not asked: it may be older than the candidate's. The vote leaves once durable.
+    Once the leader of the term was heard nobody else can win it, unless this vote is one that was given and forgotten.
     Source: Raft paper 5.2, 5.4.1.
     """
     _note_asker(ground, request)
-    free = ground.hard.vote in (None, envelope.sender)
+    free = ground.hard.vote == envelope.sender or (ground.hard.vote is None and not ground.led)
     owes = ground.doubtful or (ground.quarantined and not request.transfer)
     if not free or owes or request.last < ground.last:
         ground.send(envelope.sender, VoteAnswer(granted=False))

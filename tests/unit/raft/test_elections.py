@@ -6,7 +6,7 @@ import pytest
 
 from logherd.model.names import Epoch, Position
 from logherd.raft.core import RaftCore, found_group
-from logherd.raft.inputs import Flushed, Received, Tick
+from logherd.raft.inputs import DiskFull, Flushed, Received, Tick
 from logherd.raft.memory import MemoryLog
 from logherd.raft.messages import VoteAnswer, VoteRequest
 from logherd.raft.options import RaftOptions
@@ -14,7 +14,8 @@ from logherd.raft.output import Output, Role, Strange
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.replication.messages import ClusterId, Envelope, Heartbeat, ReplicaId, Stale
+from logherd.replication.log import Span
+from logherd.replication.messages import Append, ClusterId, Envelope, Heartbeat, ReplicaId, Stale
 
 A, B, C = ReplicaId("a"), ReplicaId("b"), ReplicaId("c")
 CLUSTER = ClusterId("test")
@@ -158,6 +159,24 @@ def test_a_vote_is_given_once_in_a_term_and_may_be_said_again() -> None:
     assert answers(core.step(mail(VoteRequest(ORIGIN), term=1, sender=C), now)) == [VoteAnswer(granted=False)]
     assert answers(core.step(mail(VoteRequest(ORIGIN), term=1), now)) == [VoteAnswer(granted=True)]
     assert core.ground.hard.vote == B
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("stood", [False, True])
+def test_who_has_heard_the_leader_of_a_term_votes_for_nobody_else_in_it(stood: bool, full: bool) -> None:
+    """It may have forgotten that it made that leader, as on an older disk that nobody noticed."""
+    core, _ = new_core(term=1)
+    core.step(DiskFull(full=full), 0)
+    shipped = Append(1, Span(ORIGIN, Position(0), (), b""), Position(0))
+    core.step(mail(shipped, term=2), 2 * ELECTION_MS)
+    core.step(DiskFull(full=False), 2 * ELECTION_MS)
+    core.step(Flushed(core.ground.durable.token), 2 * ELECTION_MS)
+    now = standing(core) if stood else 4 * ELECTION_MS
+    out = core.step(mail(VoteRequest(ORIGIN), term=2, sender=C), now)
+    assert answers(out) == [VoteAnswer(granted=False)]
+    assert core.ground.hard.vote is None
+    out = core.step(mail(VoteRequest(ORIGIN), term=3, sender=C), now)
+    assert answers(out) == [VoteAnswer(granted=True)]
 
 
 def test_a_vote_that_is_said_again_waits_for_the_disk_as_the_first_one() -> None:
