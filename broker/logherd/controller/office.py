@@ -48,7 +48,7 @@ from logherd.controller.reports import Granted, Report, RoleView, Seen, Withheld
 from logherd.controller.seen import SeenTable
 from logherd.controller.settings import LEASE_WAIT, OfficeOptions
 from logherd.controller.values import BrokerId, Group, GroupKey, Registration, Replica
-from logherd.controller.verdicts import Refusal, Verdict
+from logherd.controller.verdicts import MasterEnded, Refusal, Verdict
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
 
@@ -240,7 +240,7 @@ class Office:
         """When nobody holds a lease in this group any more."""
         over = self._leases.over_at(group.key, group.tenure)
         # That the latest leadership on record is over says nothing about later ones that are lost.
-        return max(over, self._leases.earlier_over) if group.outrun else over
+        return max(over, self._leases.earlier_over) if group.outrun or not group.founded else over
 
     def leads(self, group: Group, now: int) -> bool:
         """Whether the master may hold a lease now."""
@@ -317,8 +317,9 @@ class Office:
                 self._phases.relieved(group.key, now)
         if verdict.refusal is None and _silences(command, group):
             self._forget(group, command)
-        if isinstance(command, Release) and verdict.refusal is None:
-            # Whether it will count (`longest_leads`) may be told only afterwards, by who registers.
+        if isinstance(command, Release) and any(isinstance(each, MasterEnded) for each in verdict.events):
+            # Whether it will count (`longest_leads`) may be told only afterwards, by who registers. A lease of another
+            # leadership than that on record is over by `over_at`, whoever lets go.
             self._moments.given_back[group.key] = now + 1
         self._agenda.hasten(group.key, now)
 

@@ -1,6 +1,7 @@
 """R20 where a group is dissolved while it is led: it is founded anew by all that had been acknowledged until then."""
 
 from logherd.controller.commands import Clean, Elect
+from logherd.controller.machine import Machine
 from logherd.controller.reports import Withheld
 from logherd.controller.values import BrokerId
 from logherd.controller.verdicts import Refusal
@@ -14,6 +15,8 @@ def dissolved(first: Point = SHORT) -> Desk:
     """Broker 1 led when the group was forgotten, and goes on until its lease is over; all have registered again."""
     desk = Desk()
     desk.found(1, 2, 3, master=1)
+    desk.now += desk.terms.waiter_ms - 1
+    desk.beat(1)
     assert desk.submit(Clean(group=KEY, expected_epoch=desk.group.epoch)).refusal is None
     for broker in (1, 2, 3):
         desk.register(broker, end=first)
@@ -86,3 +89,29 @@ def test_a_release_that_is_refused_delays_nobody() -> None:
         if desk.wait(249):
             return
     raise AssertionError("nobody was elected")
+
+
+def test_who_lets_go_of_no_lease_delays_nobody() -> None:
+    """What the others told before is as true as it was."""
+    desk = dissolved(SHORT)
+    desk.register(4, end=SHORT)
+    desk.now = desk.office.over_at(desk.group)
+    desk.beat(1, 2, 3, end=SHORT)
+    desk.release(4)
+    (election,) = desk.decide()
+    assert isinstance(election, Elect)
+    assert election.alive == (1, 2, 3)
+
+
+def test_r2_that_the_leadership_before_was_over_says_nothing_about_a_later_one_that_is_lost() -> None:
+    """The group had been founded anew, and led, when the controllers lost that."""
+    desk = dissolved(SHORT)
+    desk.release(1)
+    desk.now += 60_000
+    desk.machine = Machine.load(desk.machine.save())
+    desk.reopen()
+    lost = point(5_000, 900)
+    for broker in (1, 2, 3):
+        desk.register(broker, life=2, end=lost, seen=5_000)
+    assert pass_time(desk, 3_000, b1=lost, b2=lost, b3=lost) == []
+    assert len(pass_time(desk, 1_500, b1=lost, b2=lost, b3=lost)) == 1
