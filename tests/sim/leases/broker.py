@@ -180,9 +180,17 @@ class Broker(Process):
         self.beats += 1
         sent, report = self.now_ms(), self.report()
         who = (self.name, self.life)
+        answered_by: list[Office] = []
 
         def work(at: "Controller", office: Office, back: Back) -> None:
-            at.hear_beat(report, who, sent, back)
+            # A connection brings nothing twice: of a copy of what one office has answered no other one hears.
+            if not answered_by or office in answered_by:
+                at.hear_beat(report, who, sent, lambda answer: answered(office, answer, back))
+
+        def answered(office: Office, answer: object, back: Back) -> None:
+            if answer is not None:
+                answered_by.append(office)
+            back(answer)
 
         def heard(answer: object) -> None:
             self.answered = max(self.answered, report.number)

@@ -4,15 +4,18 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logherd.controller.reports import Withheld
 from seeded.controller_bugs import BUGS, plan_of
 from sim.leases.marks import MARKS
 from sim.leases.run import main, run_plan, run_seed
 from sim.leases.shape import KINDS, draw_plan
+from sim.leases.world import World
 from sim.once import once
 from sim.plan import Plan
 
@@ -134,3 +137,30 @@ def test_taking_a_fault_away_changes_no_other_fault() -> None:
     fewer = plan.replaced(faults=plan.faults[1:])
     assert fewer.faults == plan.faults[1:]
     assert run_plan(fewer, keep=1).digest == run_plan(fewer, keep=1).digest
+
+
+def test_a_report_that_one_office_has_answered_reaches_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection brings nothing twice; by a copy of it the next office would take what is older for what is new."""
+    world = World(draw_plan(1))
+    broker = next(iter(world.brokers.values()))
+    arrivals: list[Callable[[], None]] = []
+    heard: list[object] = []
+
+    class Door:
+        name, alive, active, office = "n1", True, False, object()
+
+        def soon(self, wait_us: int, action: Callable[[], None]) -> None:
+            action()
+
+        def hear_beat(self, report: object, who: object, sent: int, back: Callable[[object], None]) -> None:
+            heard.append(self.office)
+            back(Withheld(None, None) if len(heard) > 1 else None)
+
+    door = Door()
+    monkeypatch.setattr(world, "controllers", dict.fromkeys(world.controllers, door))
+    monkeypatch.setattr(world.net, "send", lambda sender, to, arrive: arrivals.append(arrive))
+    broker._heartbeat()
+    first, answering = door.office, object()
+    for door.office in (first, answering, answering, object()):
+        arrivals[0]()
+    assert heard == [first, answering, answering]
