@@ -53,7 +53,8 @@ class Memory:
     """Of one group with one uid.
 
     `pinned` is None before it was read. `applied`: hashes of objects as they were last applied, by path, with the time;
-    `absent`: paths of objects that are known not to be there. `leading`: the controller that led last, by ordinal.
+    `refusals`: what the API server said as it refused an object, by its kind and name, with the time. `leading`: the
+    controller that led last, by ordinal.
     `refused`: settings that a broker's process (by pod uid) was told and refused, while the spec is as it was then.
     `taken`: pods (by name, uid) that were told to stop, until the watch shows it.
     """
@@ -62,7 +63,7 @@ class Memory:
     parsed: Parsed | None = None
     pinned: dict[Component, Pinned] | None = None
     applied: dict[str, tuple[str, float]] = field(default_factory=dict)
-    absent: set[str] = field(default_factory=set)
+    refusals: dict[str, tuple[str, float]] = field(default_factory=dict)
     token: str = ""
     leading: int = 0
     refused: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, collection_of, path_of
@@ -17,14 +18,15 @@ from logherd_operator.cluster.look import NotSettled
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
-from logherd_operator.handlers.owning import is_foreign, is_of_former
+from logherd_operator.handlers.owning import is_foreign, is_of_former, keep_owner
+from logherd_operator.handlers.refusals import Tries
 from logherd_operator.handlers.shaping import first_counts, shape_of
 from logherd_operator.observed.slots import Component
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.site import Document, Shape, Site
 
-__all__ = ["Objects", "Refresh"]
+__all__ = ["Kept", "Objects", "Refresh"]
 
 _TOKEN_BYTES = 32
 _WATCH_LATE = 5.0
@@ -47,6 +49,14 @@ class Refresh(NamedTuple):
     at_once: int = 30
 
 
+class Kept(NamedTuple):
+    """A clause for each object that is not as the group needs it: `taken` by somebody else, who has it under a name of
+    the group's, or `refused` by the API server."""
+
+    taken: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
 class Objects:
     """Keeps the objects of groups. `clock` counts seconds. All methods raise Unreachable or kinds of Refused."""
 
@@ -58,30 +68,35 @@ class Objects:
         self._spare, self._filled_at = float(self._refresh.at_once), clock()
         self._unreadable: set[str] = set()
 
-    async def keep(
-        self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None
-    ) -> tuple[str, ...]:  # fmt: skip
-        """Apply what differs. Returns a clause for each object of somebody else that has a name of the group's: it is
-        left as it is, and before it is gone no component comes into being of which nothing is there.
+    async def keep(self, sight: Sight, plan: Plan, memory: Memory, operator_peer: Document | None) -> Kept:
+        """Apply what differs. What is taken is left as it is, and before that is over, and nothing is refused, no
+        component comes into being of which nothing is there. What rests on what was refused is not changed.
 
-        Raises also Conflict or NotSettled: what was looked at is out of date.
+        Raises of Refused only Conflict, as NotSettled if what was looked at is out of date, and NotNow.
         """
-        site = sight.site
-        taken = await self._read_token(site, memory)
+        site, tries = sight.site, Tries(memory, self._clock())
+        taken = await tries.at(f"Secret {_admin(site)}", partial(self._read_token, site, memory))
         shape = shape_of(self._known, sight.key, site, sight.observed, plan, _kept_founders(sight, memory))
         memory.sizes.founders = shape.founders
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:
-            taken += await self._make_once(document, sight, memory)
+            taken += await tries.at(_what(document), partial(self._make_once, document, sight, memory))
         for document in rendered.kept:
             if document["kind"] == "StatefulSet":
-                first = [each for each in first_counts(plan) if not taken or sight.observed.has(each)]
-                taken += await self._keep_workload(document, sight, first, memory)
+                if tries.failed and document["metadata"]["name"] in sight.versions:
+                    continue
+                held = taken or tries.failed
+                first = [each for each in first_counts(plan) if not held or sight.observed.has(each)]
+                attempt = partial(self._keep_workload, document, sight, first, memory)
+                taken += await tries.at(_what(document), attempt)
             elif not self._unknown_yet(document, sight):
-                taken += await self._keep(document, sight, memory)
-        await self._prune(drawn.digests.keys(), site, memory)
-        return tuple(taken)
+                taken += await tries.at(_what(document), partial(self._keep, document, sight, memory))
+        await self._prune(drawn.digests.keys(), site, memory, tries)
+        for claim in sight.claims:
+            what = f"PersistentVolumeClaim {claim['metadata']['name']}"
+            await tries.at(what, partial(self._keep_owner, site, claim["metadata"]))
+        return Kept(tuple(taken), tries.refused())
 
     async def _read_token(self, site: Site, memory: Memory) -> list[str]:
         """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is
@@ -90,7 +105,7 @@ class Objects:
         Raises also NotSettled for the one of a former group of this name, that goes when somebody collects it. One that
         holds no token is somebody else's.
         """
-        name = f"{site.controllers_of}-admin"
+        name = _admin(site)
         path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
         last = memory.applied.get(path)
         if memory.token and last is not None and not self._due(last[1]):
@@ -249,20 +264,29 @@ class Objects:
         memory.applied[f"{path}#generation"] = (str(made["metadata"].get("generation", "")), now)
         return made
 
-    async def _prune(self, kept: Container[str], site: Site, memory: Memory) -> None:
-        """Budgets and policies are wanted or not; everything else is there as long as the group is. What somebody else
-        made under such a name, in place of ours, stays."""
-        for kind, version in (("poddisruptionbudgets", "policy/v1"), ("networkpolicies", "networking.k8s.io/v1")):
+    async def _prune(self, kept: Container[str], site: Site, memory: Memory, tries: Tries) -> None:
+        """Budgets and policies are wanted or not; everything else is there as long as the group is."""
+        for kind, version in (("PodDisruptionBudget", "policy/v1"), ("NetworkPolicy", "networking.k8s.io/v1")):
             for component in ("broker", "controller"):
-                path = f"/apis/{version}/namespaces/{site.namespace}/{kind}/{site.name}-{component}"
+                name = f"{site.name}-{component}"
+                path = f"{collection_of(version, kind, site.namespace)}/{name}"
                 if path in kept:
-                    memory.absent.discard(path)
-                elif path not in memory.absent:
-                    found = await self._api.find(path)
-                    if found is not None and _is_of(site, found):
-                        await self._api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
-                    memory.absent.add(path)
-                    memory.applied.pop(path, None)
+                    memory.applied.pop(f"{path}#absent", None)
+                elif f"{path}#absent" not in memory.applied:
+                    await tries.at(f"{kind} {name}", partial(self._delete, path, site, memory))
+
+    async def _delete(self, path: str, site: Site, memory: Memory) -> list[str]:
+        """What somebody else made under such a name, in place of ours, stays."""
+        found = await self._api.find(path)
+        if found is not None and _is_of(site, found):
+            await self._api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
+        memory.applied[f"{path}#absent"] = ("", self._clock())
+        memory.applied.pop(path, None)
+        return []
+
+    async def _keep_owner(self, site: Site, claim: Mapping[str, Any]) -> list[str]:
+        await keep_owner(self._api, site, claim)
+        return []
 
 
 def _kept_founders(sight: Sight, memory: Memory) -> int | None:
@@ -294,10 +318,17 @@ def _token_in(secret: Mapping[str, Any] | None) -> str:
         return ""
 
 
+def _admin(site: Site) -> str:
+    return f"{site.controllers_of}-admin"
+
+
+def _what(document: Document) -> str:
+    return f"{document['kind']} {document['metadata']['name']}"
+
+
 def _taken(document: Document) -> str:
     """What is not applied over: it would serve its owner no more, and go with the group."""
-    what = f"the {document['kind']} {document['metadata']['name']}"
-    return f"{what}, which the group needs, is there and somebody else's"
+    return f"the {_what(document)}, which the group needs, is there and somebody else's"
 
 
 def _is_of(site: Site, document: Document) -> bool:

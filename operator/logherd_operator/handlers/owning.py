@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from logherd_operator.clients.api import Api
-from logherd_operator.handlers.looking import Sight
 from logherd_operator.resources.site import Site
 from logherd_operator.spec.group import KIND
 
-__all__ = ["is_foreign", "is_of_former", "keep_owners"]
+__all__ = ["is_foreign", "is_of_former", "keep_owner"]
 
 _OURS = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
 
@@ -30,22 +29,17 @@ def is_foreign(site: Site, metadata: Mapping[str, Any]) -> bool:
     return any(labels.get(each) != ours[each] for each in _OURS)
 
 
-async def keep_owners(api: Api, sight: Sight) -> None:
-    """Set or remove the group as an owner of each volume claim; owners that somebody else has set stay, and so does
-    what goes with a former group of this name.
+async def keep_owner(api: Api, site: Site, metadata: Mapping[str, Any]) -> None:
+    """Set or remove the group as an owner of a volume claim; owners that somebody else has set stay, and so does what
+    goes with a former group of this name.
 
     Raises: as `Api.call`; Conflict for a claim that was exchanged or changed meanwhile.
     """
-    site = sight.site
     wanted = site.group.spec.storage.retention.when_deleted == "Delete"
-    for claim in sight.claims:
-        metadata = claim["metadata"]
-        if is_of_former(site, metadata):
-            continue
-        others = [each for each in metadata["ownerReferences"] if each["uid"] != site.uid]
-        if (len(others) < len(metadata["ownerReferences"])) == wanted:
-            continue
-        ours = site.metadata(metadata["name"])["ownerReferences"] if wanted else []
-        seen = {name: metadata[name] for name in ("uid", "resourceVersion")}
-        path = f"/api/v1/namespaces/{sight.key.namespace}/persistentvolumeclaims/{metadata['name']}"
-        await api.merge(path, {"metadata": {**seen, "ownerReferences": [*others, *ours]}})
+    others = [each for each in metadata["ownerReferences"] if each["uid"] != site.uid]
+    if is_of_former(site, metadata) or (len(others) < len(metadata["ownerReferences"])) == wanted:
+        return
+    ours = site.metadata(metadata["name"])["ownerReferences"] if wanted else []
+    seen = {name: metadata[name] for name in ("uid", "resourceVersion")}
+    path = f"/api/v1/namespaces/{site.namespace}/persistentvolumeclaims/{metadata['name']}"
+    await api.merge(path, {"metadata": {**seen, "ownerReferences": [*others, *ours]}})

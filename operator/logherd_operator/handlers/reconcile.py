@@ -18,14 +18,12 @@ from logherd_operator.handlers.known import Key, Known, controllers_in
 from logherd_operator.handlers.looking import Eyes, Sight
 from logherd_operator.handlers.memory import Memory, Parsed, Written
 from logherd_operator.handlers.objects import Objects, Refresh
-from logherd_operator.handlers.owning import keep_owners
 from logherd_operator.handlers.pins import image_of, read_founders, read_pins
 from logherd_operator.handlers.telling import (
     happenings,
     invalid_status,
     not_done,
     of_action,
-    refused_status,
     same,
     status_patch,
 )
@@ -75,16 +73,6 @@ class Options:
     refresh: Refresh | None = None
 
 
-class _NotKept(Exception):
-    """An object of the group was refused, after the group was looked at."""
-
-    def __init__(self, refusal: Refused, sight: Sight, made: Plan) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
-        self.sight = sight
-        self.made = made
-
-
 class Reconciler:
     """Looks after groups, one call for each look. Calls for different groups may run at the same time."""
 
@@ -116,19 +104,12 @@ class Reconciler:
             return _SOON
         except SpecError as fault:
             return await self._tell_invalid(group, str(fault), memory)
-        except _NotKept as not_kept:
-            refusal = not_kept.refusal
-            if self._may_pass(key, refusal):
-                return _SOON
-            with suppress(Conflict):
-                await self._tell(not_kept.sight, not_kept.made, memory, refused=_refusal(refusal))
-            raise refusal from None
         except Refused as refusal:
             if self._may_pass(key, refusal):
                 return _SOON
             # Unless it only comes too often, it stays refused until a person changes the spec or our rights.
             if not isinstance(refusal, NotNow):
-                await self._tell_invalid(group, _refusal(refusal), memory)
+                await self._tell_invalid(group, f"the API server refuses a look at the group: {refusal}", memory)
             raise
         self._missed.discard(key)
         return again
@@ -149,15 +130,9 @@ class Reconciler:
         sight = await self._eyes.look(key, group, site, memory)
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         if parsed.spec.reconcile != "Off":
-            try:
-                taken = await self._objects.keep(sight, made, memory, self._operator_peer(key))
-                await keep_owners(self._means.api, sight)
-            except (Conflict, NotNow):
-                raise
-            except Refused as refusal:
-                raise _NotKept(refusal, sight, made) from refusal
-            if taken:
-                sight = replace(sight, observed=replace(sight.observed, taken=taken))
+            taken, refused = await self._objects.keep(sight, made, memory, self._operator_peer(key))
+            if taken or refused:
+                sight = replace(sight, observed=replace(sight.observed, taken=taken, refused=refused))
                 made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         wait = await self._tell(sight, made, memory)
         if wait is not None:
@@ -183,6 +158,7 @@ class Reconciler:
             }  # fmt: skip
             memory.parsed = Parsed(generation, runnable_group(plain, source=f"generation {generation}"))
             memory.refused.clear()
+            memory.refusals.clear()
         return memory.parsed.group
 
     def _site(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> Site:
@@ -209,9 +185,8 @@ class Reconciler:
             return OPERATOR_PEER
         return {**OPERATOR_PEER, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": own}}}
 
-    async def _tell(self, sight: Sight, made: Plan, memory: Memory, *, refused: str = "") -> float | None:
-        """Write the status if it differs; how long to wait first, if that was a moment ago. `refused`: why an object of
-        the group is not as it should be.
+    async def _tell(self, sight: Sight, made: Plan, memory: Memory) -> float | None:
+        """Write the status if it differs; how long to wait first, if that was a moment ago.
 
         It is written before anything is done, over the version that was looked at: so a spec that has changed meanwhile
         stops a plan that was made for the old one.
@@ -224,8 +199,6 @@ class Reconciler:
             ),
             **place_document(sight.site, sight.observed, memory.pinned),
         }  # fmt: skip
-        if refused:
-            status = refused_status(sight.status, status, refused, self._when())
         if same(sight.status, status):
             return None
         led_by = (sight.status.get("leader") or {}).get("epoch")
@@ -277,10 +250,6 @@ class Reconciler:
         except Conflict:
             return _SOON
         return _IDLE
-
-
-def _refusal(refusal: Refused) -> str:
-    return f"the API server refuses what the group consists of: {refusal}"
 
 
 def _newest(group: Document, memory: Memory) -> Document:

@@ -7,7 +7,7 @@ from logherd_operator.clients.events import Happening
 from logherd_operator.plan.actions import Action, Restart
 from logherd_operator.spec.group import API_VERSION, KIND
 
-__all__ = ["happenings", "invalid_status", "not_done", "of_action", "refused_status", "same", "status_patch"]
+__all__ = ["happenings", "invalid_status", "not_done", "of_action", "same", "status_patch"]
 
 Document = Mapping[str, Any]
 _SAID = ("Available", "LeaderElected", "QuorumHealthy", "Degraded", "StorageReady", "ConfigApplied")
@@ -57,16 +57,6 @@ def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
     for each in conditions:
         each["lastTransitionTime"] = _since(each, known, when)
     return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
-
-
-def refused_status(before: Document, seen: Document, fault: str, when: str) -> dict[str, Any]:
-    """The status of a group of which the API server refuses an object: as it was `seen`, but that one condition says
-    why nothing is changed."""
-    known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
-    degraded = _invalid(fault, int(seen["observedGeneration"]))
-    degraded["lastTransitionTime"] = _since(degraded, known, when)
-    conditions = [degraded if each["type"] == "Degraded" else each for each in seen["conditions"]]
-    return {**seen, "phase": "Degraded", "conditions": conditions}
 
 
 def _invalid(fault: str, generation: int) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from logherd_operator.plan.outcome import Block, Code
 from logherd_operator.plan.situation import Situation, rebuild_order
 
 __all__ = [
-    "evictable", "led_and_quorate", "name_taken", "overruled", "quorate", "stalled", "volume_stays", "writes_go_on",
+    "evictable", "led_and_quorate", "name_taken", "not_kept", "object_refused", "overruled", "quorate", "stalled",
+    "volume_stays", "writes_go_on",
 ]  # fmt: skip
 
 _LAG_MAX = 1 << 20
@@ -110,6 +111,11 @@ def evictable(component: Component, slot: Slot) -> Block | None:
     )
 
 
+_UNTIL_THEN = (
+    "until then no pod that serves is restarted, none is added or removed, and a group that is not there is not made"
+)
+
+
 def name_taken(situation: Situation) -> Block | None:
     """Does somebody else have what the group needs? What is started then might start from it."""
     if not situation.observed.taken:
@@ -117,9 +123,25 @@ def name_taken(situation: Situation) -> Block | None:
     return Block(
         code=Code.NAME_TAKEN,
         message="; ".join(situation.observed.taken),
-        unblocks="delete it, if nobody needs it; until then no pod that serves is restarted, none is added or "
-        "removed, and a group that is not there is not made",
+        unblocks=f"delete it, if nobody needs it; {_UNTIL_THEN}",
     )
+
+
+def object_refused(situation: Situation) -> Block | None:
+    """Does the API server refuse something that the group needs? What is started then might start from what is old."""
+    if not situation.observed.refused:
+        return None
+    return Block(
+        code=Code.OBJECT_REFUSED,
+        message="; ".join(situation.observed.refused),
+        unblocks="correct the spec, or the operator's rights, or what else the API server goes by; it is tried again; "
+        f"{_UNTIL_THEN}",
+    )
+
+
+def not_kept(situation: Situation) -> Block | None:
+    """Is something not as the group needs it?"""
+    return name_taken(situation) or object_refused(situation)
 
 
 def volume_stays(slot: Slot) -> Block | None:

@@ -35,6 +35,7 @@ class Code(StrEnum):
     NODE_UNREACHABLE = "NodeUnreachable"
     NOT_ALL_IN_SYNC = "NotAllInSync"
     NO_LEADER = "NoLeader"
+    OBJECT_REFUSED = "ObjectRefused"
     OVERLAPPING_BUDGET = "OverlappingBudget"
     PAUSED = "Paused"
     QUORUM_UNHEALTHY = "QuorumUnhealthy"

@@ -27,7 +27,7 @@ from logherd_operator.plan.actions import (
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
 from logherd_operator.plan.existence import compare_lease, create, found, hear
-from logherd_operator.plan.guards import evictable, name_taken, volume_stays
+from logherd_operator.plan.guards import evictable, not_kept, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.repair import (
@@ -140,8 +140,8 @@ def _remembered(before: dict[str, float], blocked: tuple[Block, ...], now: float
 def _gate(situation: Situation, action: Action) -> Block | None:
     """Pauses and windows hold back what takes something away on purpose, never what heals or was ordered (OP-55)."""
     spec = situation.spec
-    if (taken := name_taken(situation)) is not None and _starts(situation, action):
-        return taken
+    if (block := not_kept(situation)) is not None and _starts(situation, action):
+        return block
     if not action.disruptive or action.healing:
         return None
     if spec.reconcile == "NoDisruption":

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group, Replica
 from logherd_operator.observed.slots import COMPONENTS, Slot, Volume
 from logherd_operator.plan.actions import Promote, Rebuild, Switchover, TakeLead
-from logherd_operator.plan.guards import evictable, led_and_quorate, name_taken, stalled, volume_stays, writes_go_on
+from logherd_operator.plan.guards import (
+    evictable,
+    led_and_quorate,
+    name_taken,
+    object_refused,
+    stalled,
+    volume_stays,
+    writes_go_on,
+)
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact, rebuild_order
 
@@ -30,9 +38,8 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 
 
 def say_what_is_taken(situation: Situation) -> Iterator[Step]:
-    """What only who made it, or a person who knows that nobody needs it, can do away with."""
-    if (block := name_taken(situation)) is not None:
-        yield block
+    """What only a person can do away with."""
+    yield from (block for each in (name_taken, object_refused) if (block := each(situation)) is not None)
 
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
-from logherd_operator.plan.guards import led_and_quorate, name_taken, stalled, volume_stays, writes_go_on
+from logherd_operator.plan.guards import led_and_quorate, not_kept, stalled, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 from logherd_operator.plan.switch import switch_from
@@ -126,7 +126,7 @@ def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
 
 def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
     """For a restart that is not held back: else another would lead for nothing."""
-    block = name_taken(situation)
+    block = not_kept(situation)
     if block is not None:
         yield block
         yield _wait("Guard", block.message, leader)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Slot
 from logherd_operator.plan.actions import Demote, Forget, LeaveOut, RemoveMember, SetMembers
-from logherd_operator.plan.guards import led_and_quorate, name_taken, overruled, stalled
+from logherd_operator.plan.guards import led_and_quorate, not_kept, overruled, stalled
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.settings import members_of
 from logherd_operator.plan.situation import Situation, rebuild_order
@@ -67,7 +67,7 @@ def scale_up(situation: Situation) -> Iterator[Step]:
     if group is None or have >= situation.spec.replicas:
         return
     operation = _operation(OperationType.SCALE_UP, "Check", f"{have} of {situation.spec.replicas} brokers exist", None)
-    block = name_taken(situation) or led_and_quorate(situation, group)
+    block = not_kept(situation) or led_and_quorate(situation, group)
     if block is not None:
         yield block
         yield Wait(operation=operation)

@@ -18,7 +18,7 @@ _STALLED = (
 )  # fmt: skip
 _BROKEN = (
     Code.DATA_LOST, Code.VOLUME_LOST, Code.STORE_DAMAGED, Code.NODE_UNREACHABLE, Code.STUCK_TERMINATING,
-    Code.NAME_TAKEN,
+    Code.NAME_TAKEN, Code.OBJECT_REFUSED,
 )  # fmt: skip
 """The gravest first: that one is told."""
 _NUMBER = re.compile(r"[0-9]+([.][0-9]+)?")

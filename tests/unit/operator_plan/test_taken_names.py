@@ -1,4 +1,6 @@
-"""While somebody else has a name that the group needs: what runs is looked after, and nothing that serves is taken."""
+"""While somebody else has a name that the group needs, or an object of it is refused: what runs is looked after, and
+nothing that serves is taken.
+"""
 
 from dataclasses import replace
 
@@ -23,6 +25,8 @@ from unit.operator_plan.looks import (
 
 TAKEN = ("the ConfigMap orders-broker-config, which the group needs, is there and somebody else's",)
 
+REFUSED = ("the API server refuses the ConfigMap orders-broker-config: PATCH ...: 422: it is too long",)
+
 
 def taken(observed: Observed) -> Observed:
     return replace(observed, taken=TAKEN)
@@ -40,10 +44,20 @@ def test_what_cannot_start_is_replaced_after_a_revert() -> None:
     assert (action.component, action.ordinal) == ("controller", 2)
 
 
-def test_what_serves_is_not_restarted_and_what_was_ordered_goes_on() -> None:
-    observed = taken(with_broker(look(), broker(2, stands=instance(2, revision=OLD))))
+@pytest.mark.parametrize(
+    ("fields", "codes"),
+    [
+        ({"taken": TAKEN}, {Code.NAME_TAKEN}),
+        ({"refused": REFUSED}, {Code.OBJECT_REFUSED}),
+        ({"taken": TAKEN, "refused": REFUSED}, {Code.NAME_TAKEN, Code.OBJECT_REFUSED}),
+    ],
+)
+def test_what_serves_is_not_restarted_and_what_was_ordered_goes_on(
+    fields: dict[str, tuple[str, ...]], codes: set[Code]
+) -> None:
+    observed = replace(with_broker(look(), broker(2, stands=instance(2, revision=OLD))), **fields)
     held = decide(observed)
-    assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
+    assert (held.actions, held.codes) == ((), codes)
     (switch,) = decide(replace(observed, orders=Orders(switchover=(2, 7)))).actions
     assert isinstance(switch, Switchover)
 

@@ -1,0 +1,123 @@
+"""An object that the API server refuses: it is told, and what does not rest on it goes on."""
+
+from typing import Any
+
+import pytest
+
+from k8s.driving import Drive
+from k8s.kubelet import NAME, NAMESPACE
+
+SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
+BROKERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{NAME}-broker"
+CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-broker-config"
+
+
+async def founded(**fields: Any) -> Drive:
+    drive = Drive.of({**SPEC, **fields})
+    await drive.settle()
+    drive.api.journal.clear()
+    return drive
+
+
+def uids(drive: Drive) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in drive.api.of_kind("pods")}
+
+
+def stuck(drive: Drive) -> list[str]:
+    pods = drive.api.of_kind("pods")
+    return [each["metadata"]["name"] for each in pods if each["status"]["containerStatuses"]]
+
+
+async def test_an_ordered_hand_over_is_done_while_the_stateful_set_is_refused_and_nobody_is_restarted() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {f"statefulsets/{NAME}-broker": 422}
+    before = uids(drive)
+    drive.set_spec({**SPEC, "image": "logherd:good-2"}, switchover="2@1")
+    await drive.steps(120)
+    assert drive.status["leader"]["brokerId"] == 2
+    assert uids(drive) == before
+    (block,) = drive.status["blocked"]
+    assert block["code"] == "ObjectRefused"
+    assert f"the StatefulSet {NAME}-broker: " in block["message"]
+    assert f"422: refused: statefulsets/{NAME}-broker" in block["message"]
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert (drive.status["blocked"], drive.status["updatedReplicas"], drive.status["phase"]) == ([], 3, "Running")
+
+
+@pytest.mark.parametrize("word", ["configmaps", "services/", f"statefulsets/{NAME}-controller"])
+async def test_a_stuck_pod_is_replaced_while_another_object_is_refused(word: str) -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "image": "logherd:bad-1"})
+    await drive.steps(120)
+    assert stuck(drive)
+    drive.set_spec(SPEC)
+    for _ in range(2):
+        await drive.look()  # each sets one StatefulSet right
+    assert stuck(drive)
+    drive.api.faults.refuse = {word: 403}
+    drive.kubelet.tick(2.0)
+    drive.begin()
+    await drive.steps(300)
+    assert stuck(drive) == []
+    assert drive.condition("Degraded")["reason"] == "ObjectRefused"
+
+
+async def test_what_starts_from_a_file_that_is_refused_is_not_changed() -> None:
+    """A pod that goes comes back as it was, from the file as it was."""
+    drive = await founded()
+    drive.api.faults.refuse = {CONFIG: 422}
+    template = (drive.api.find(BROKERS) or {})["spec"]["template"]
+    before = uids(drive)
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    await drive.steps(120)
+    assert ((drive.api.find(BROKERS) or {})["spec"]["template"], uids(drive)) == (template, before)
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert (drive.api.find(BROKERS) or {})["spec"]["template"] != template
+    assert drive.status["updatedReplicas"] == 3
+
+
+async def test_a_group_is_not_made_while_an_object_is_refused_that_it_needs() -> None:
+    drive = Drive.of(SPEC)
+    drive.api.faults.refuse = {"serviceaccounts": 403}
+    await drive.steps(60)
+    assert drive.api.of_kind("statefulsets") == []
+    assert f"the ServiceAccount {NAME}-controller: " in drive.status["blocked"][0]["message"]
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert drive.status["phase"] == "Running"
+
+
+async def test_what_was_refused_is_tried_again_now_and_then_and_when_the_spec_changes() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {BUDGET: 403}
+    drive.api.drop(BUDGET)
+    drive.begin()
+    await drive.look()
+    drive.api.seen.clear()
+    await drive.steps(100)
+    assert drive.api.seen["policy", "poddisruptionbudgets", "patch"] == 3
+    drive.set_spec({**SPEC, "disruption": {"budget": False}})
+    await drive.steps(5)
+    assert (drive.status["blocked"], drive.condition("Degraded")["status"]) == ([], "False")
+
+
+async def test_a_claim_that_is_refused_is_named() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {"persistentvolumeclaims": 422}
+    drive.set_spec({**SPEC, "storage": {"retention": {"whenDeleted": "Delete"}}})
+    await drive.steps(10)
+    assert f"the PersistentVolumeClaim data-{NAME}-broker-2: " in drive.condition("Degraded")["message"]
+    assert drive.condition("Available")["status"] == "True"
+
+
+async def test_what_else_the_group_needs_is_kept_while_one_object_is_refused() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {CONFIG: 422}
+    drive.api.drop(BUDGET)
+    drive.begin()
+    await drive.steps(30)
+    assert drive.api.find(BUDGET) is not None
+    assert f"the ConfigMap {NAME}-broker-config: " in drive.condition("Degraded")["message"]
