@@ -8,13 +8,14 @@ import http
 import json
 import logging
 import secrets
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from logherd_operator.clients.api import Api, collection_of, path_of
 from logherd_operator.clients.errors import Conflict, Refused
 from logherd_operator.cluster.look import NotSettled
+from logherd_operator.handlers.edits import edits_of
 from logherd_operator.handlers.known import Known
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Drawn, Memory
@@ -51,10 +52,11 @@ class Refresh(NamedTuple):
 
 class Kept(NamedTuple):
     """A clause for each object that is not as the group needs it: `taken` by somebody else, who has it under a name of
-    the group's, or `refused` by the API server."""
+    the group's, or `refused` by the API server; and for each StatefulSet to whose template others have `added`."""
 
-    taken: tuple[str, ...]
-    refused: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
 
 class Objects:
@@ -96,7 +98,7 @@ class Objects:
         for claim in sight.claims:
             what = f"PersistentVolumeClaim {claim['metadata']['name']}"
             await tries.at(what, partial(self._keep_owner, site, claim["metadata"]))
-        return Kept(tuple(taken), tries.refused())
+        return Kept(tuple(taken), tries.refused(), _added(rendered.kept, memory))
 
     async def _read_token(self, site: Site, memory: Memory) -> list[str]:
         """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is
@@ -262,6 +264,7 @@ class Objects:
         made = await self._api.apply(document)
         memory.applied[path] = (_known_digest(path, memory), now)
         memory.applied[f"{path}#generation"] = (str(made["metadata"].get("generation", "")), now)
+        memory.applied[f"{path}#added"] = (edits_of(made["metadata"]), now)
         return made
 
     async def _prune(self, kept: Container[str], site: Site, memory: Memory, tries: Tries) -> None:
@@ -308,6 +311,12 @@ def _drawn(site: Site, shape: Shape, memory: Memory, operator_peer: Document | N
         digests = {path_of(each): _digest(each) for each in rendered.kept}
         memory.drawn = Drawn(of=made_from, rendered=rendered, digests=digests)
     return memory.drawn
+
+
+def _added(documents: Sequence[Document], memory: Memory) -> tuple[str, ...]:
+    """As it was when each StatefulSet was applied last, which is done whenever somebody changes it."""
+    found = ((each, memory.applied.get(f"{path_of(each)}#added", ("", 0.0))[0]) for each in documents)
+    return tuple(f"in the template of the {_what(each)}, {edits}" for each, edits in found if edits)
 
 
 def _token_in(secret: Mapping[str, Any] | None) -> str:

@@ -130,9 +130,9 @@ class Reconciler:
         sight = await self._eyes.look(key, group, site, memory)
         made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         if parsed.spec.reconcile != "Off":
-            taken, refused = await self._objects.keep(sight, made, memory, self._operator_peer(key))
-            if taken or refused:
-                sight = replace(sight, observed=replace(sight.observed, taken=taken, refused=refused))
+            kept = await self._objects.keep(sight, made, memory, self._operator_peer(key))
+            if any(kept):
+                sight = replace(sight, observed=replace(sight.observed, **kept._asdict()))
                 made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         wait = await self._tell(sight, made, memory)
         if wait is not None:

@@ -60,7 +60,8 @@ class Observed:
 
     `hot`: settings that all brokers should have in force and can take while they run. `since`: what the last plan
     remembered, see `Plan.since`; an empty one is never dangerous, only slow. `taken`: a clause for each object of
-    somebody else that has a name which the group needs; `refused`: for each of the group's that the API server refuses.
+    somebody else that has a name which the group needs; `refused`: for each of the group's that the API server refuses;
+    `added`: for each of whose pods others have a say in what they are made from.
     """
 
     platform: Platform
@@ -74,6 +75,7 @@ class Observed:
     since: Mapping[str, float] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
     def slots(self, component: Component) -> tuple[Slot, ...]:
         """All places of brokers, or of controllers."""

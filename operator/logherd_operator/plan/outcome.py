@@ -43,6 +43,7 @@ class Code(StrEnum):
     STORE_DAMAGED = "StoreDamaged"
     STUCK_TERMINATING = "StuckTerminating"
     SWITCHOVER_FAILED = "SwitchoverFailed"
+    TEMPLATE_EDITED = "TemplateEdited"
     UNSCHEDULABLE = "Unschedulable"
     UPDATE_STALLED = "UpdateStalled"
     VOLUME_LOST = "VolumeLost"
@@ -90,7 +91,7 @@ class Block:
     @property
     def holds(self) -> bool:
         """Does anything wait for it? Else it is only told."""
-        return self.code not in (Code.LEASE_ELSEWHERE, Code.LEASE_TOO_SHORT)
+        return self.code not in (Code.LEASE_ELSEWHERE, Code.LEASE_TOO_SHORT, Code.TEMPLATE_EDITED)
 
 
 Step = Act | Wait | Block

@@ -40,6 +40,13 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 def say_what_is_taken(situation: Situation) -> Iterator[Step]:
     """What only a person can do away with."""
     yield from (block for each in (name_taken, object_refused) if (block := each(situation)) is not None)
+    if situation.observed.added:
+        yield Block(
+            code=Code.TEMPLATE_EDITED,
+            message=f"pods are made from more than the group says: {'; '.join(situation.observed.added)}",
+            unblocks="take it out of the StatefulSet, or say it in podTemplate of the group; with the one as with the "
+            "other the pods are restarted once, one after the other, as they were for it",
+        )  # fmt: skip
 
 
 def _of_place(situation: Situation, slot: Slot) -> Iterator[Step]:
