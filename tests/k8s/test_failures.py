@@ -119,7 +119,8 @@ async def test_f14_with_one_controller_lost_no_controller_is_restarted() -> None
     drive = await founded()
     drive.kubelet.world.controllers[2].started_at = drive.kubelet.world.now + 100_000
     await drive.steps(20)
-    assert drive.condition("QuorumHealthy")["reason"] == "MinorityLost"
+    for kind in ("QuorumHealthy", "Degraded"):
+        assert (drive.condition(kind)["status"], drive.condition(kind)["reason"]) == ("True", "MinorityLost")
     drive.set_spec({**SPEC, "image": "logherd:good-2"})
     await drive.steps(60)
     controllers = [path for path in destroyed(drive) if f"{NAME}-controller-0" in path or "controller-1" in path]

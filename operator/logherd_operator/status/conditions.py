@@ -128,6 +128,11 @@ def _degraded(look: Look) -> Finding:
     behind = [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
     if behind:
         return Finding("True", "FollowerLagging", f"not in sync: {', '.join(f'broker {each}' for each in behind)}")
+    quorum = _quorum_healthy(look)
+    if quorum.reason == "MajorityLost":
+        return Finding("True", "MajorityLost", quorum.message)
+    if quorum.reason == "MinorityLost" and look.spec.controllers.embedded is not None:
+        return Finding("True", "MinorityLost", quorum.message)
     nodes = [each.instance.node for each in _wanted(look) if each.instance is not None and each.instance.node]
     if len(set(nodes)) < len(nodes):
         return Finding("True", "SharedNode", f"several brokers stand on {max(nodes, key=nodes.count)}")

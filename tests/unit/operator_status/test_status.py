@@ -69,6 +69,17 @@ def test_why_pods_of_controllers_do_not_run_is_said() -> None:
     assert found.message == "c2 cannot be reached; not ready: controller 2 (no room)"
 
 
+def test_controllers_that_are_away_degrade_the_group_that_has_them() -> None:
+    """Also one that leads itself and runs on without them; of another group's controllers that group tells."""
+    raft: dict[str, Any] = {"replication": {"mode": "Raft"}}
+    assert said(look(quorum=None), "Degraded", **raft) == ("True", "MajorityLost")
+    assert said(look(quorum=quorum(down=(2,)), group=group(in_sync=(1, 2))), "Degraded") == ("True", "FollowerLagging")
+    elsewhere = {"controllers": {"ref": {"name": "orders"}}}
+    seen = look(quorum=quorum(down=(2,)), controllers=())
+    assert said(seen, "QuorumHealthy", **elsewhere) == ("True", "MinorityLost")
+    assert said(seen, "Degraded", **elsewhere) == ("False", "AllWell")
+
+
 def test_whose_controllers_do_not_answer_is_said() -> None:
     """As of a group that does not exist, or is written in another way."""
     seen = looked(look(quorum=None, group=None, controllers=()), controllers={"ref": {"name": "ordres"}})
@@ -143,6 +154,7 @@ FULL = with_broker(look(), broker(0, report=report(refuses="the disk of /d has 1
         (with_broker(look(), broker(0, report=report(epoch=6))), "LeaderElected", ("False", "Disagreement")),
         (look(quorum=None), "QuorumHealthy", ("False", "MajorityLost")),
         (look(quorum=quorum(down=(2,))), "QuorumHealthy", ("True", "MinorityLost")),
+        (look(quorum=quorum(down=(2,))), "Degraded", ("True", "MinorityLost")),
         (STALE, "Progressing", ("True", "Update")),
         (replace(STALE, quorum=quorum(down=(0, 1))), "Progressing", ("False", "QuorumUnhealthy")),
         (lost_volume(), "Degraded", ("True", "VolumeLost")),
