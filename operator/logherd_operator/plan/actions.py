@@ -74,7 +74,8 @@ class Restart(Action):
 class Switchover(Action):
     """Let another broker lead. Repeatable by `request_id`; refused by the controllers in any other epoch.
 
-    `ordered`: by a person, or for a restart that was. `leader`: who is asked to hand over, where no controllers are.
+    `ordered`: by a person, or for a restart that was; `heals`: for one of a leader that does not run as it should.
+    `leader`: who is asked to hand over, where no controllers are.
     """
 
     disruptive: ClassVar[bool] = True
@@ -82,6 +83,7 @@ class Switchover(Action):
     expected_epoch: int
     request_id: str
     ordered: bool = False
+    heals: bool = False
     leader: int | None = None
 
 

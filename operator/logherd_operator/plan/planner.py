@@ -150,7 +150,7 @@ def _gate(situation: Situation, action: Action) -> Block | None:
             unblocks="reconcile: Full, because NoDisruption takes nothing away",
         )  # fmt: skip
     ordered = _is_ordered(action) or (isinstance(action, TransferQuorum) and action.ordered)
-    at_once = isinstance(action, Restart) and action.why in _AT_ONCE
+    at_once = _heals(action) or (isinstance(action, Restart) and action.why in _AT_ONCE)
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):
         return None
     return _window_gate(situation, action)
@@ -165,6 +165,8 @@ def _starts(situation: Situation, action: Action) -> bool:
 
 
 def _heals(action: Action) -> bool:
+    if isinstance(action, Switchover):
+        return action.heals
     return action.healing or (isinstance(action, Restart) and action.why is RestartReason.STUCK and not action.serving)
 
 

@@ -125,14 +125,14 @@ def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
 
 
 def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
-    """For a restart that is not held back: else another would lead for nothing."""
-    block = not_kept(situation)
+    """For a restart that is not held back, as of what does not run it never is: else another would lead for nothing."""
+    why = restart_reason(situation, leader)
+    block = None if why is RestartReason.STUCK else not_kept(situation)
     if block is not None:
         yield block
         yield _wait("Guard", block.message, leader)
     yield from _approved(situation, leader)
-    ordered = restart_reason(situation, leader) is RestartReason.MANUAL
-    yield from switch_from(situation, group, leader, OperationType.UPDATE, ordered=ordered)
+    yield from switch_from(situation, group, leader, OperationType.UPDATE, why)
 
 
 def _approved(situation: Situation, leader: Slot) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Slot
-from logherd_operator.plan.actions import Switchover
+from logherd_operator.plan.actions import RestartReason, Switchover
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 
@@ -14,10 +14,10 @@ _TRIES_MAX = 3
 
 
 def switch_from(
-    situation: Situation, group: Group, leader: Slot, kind: OperationType, *, ordered: bool = False
+    situation: Situation, group: Group, leader: Slot, kind: OperationType, why: RestartReason | None = None
 ) -> Iterator[Step]:
     """Order it once for each target and epoch, up to three targets; then say that it failed, and after a long rest
-    begin again. Always ends the plan. `ordered`: what it is for was."""
+    begin again. Always ends the plan. `why`: of the restart that it is for."""
     if group.transfer is not None:
         yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
         return
@@ -35,7 +35,8 @@ def switch_from(
     yield Act(
         fact=_fact(group, target),
         action=Switchover(
-            target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}", ordered=ordered,
+            target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}",
+            ordered=why is RestartReason.MANUAL, heals=why is RestartReason.STUCK,
             leader=None if situation.by_controllers else leader.broker_id,
             reason=f"broker {leader.broker_id} leads and goes last; broker {target} takes over",
         ),

@@ -3,6 +3,7 @@ nothing that serves is taken.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,14 @@ def test_the_leader_does_not_hand_over_for_a_restart_that_is_held_back(ordered: 
     held = decide(taken(observed))
     assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
     assert held.since.keys() == {*decide(taken(look())).since}
+
+
+@pytest.mark.parametrize("spec", [{}, {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}])
+def test_a_leader_that_does_not_run_as_it_should_hands_over_and_is_replaced(spec: dict[str, Any]) -> None:
+    """Its lease may run on, though nobody reaches it: without that it would stay so while the name is taken."""
+    bad = broker(0, report=None, stands=instance(0, revision=OLD, ready=False, failing="ImagePullBackOff"))
+    (switch,) = decide(taken(with_broker(look(), bad)), **spec).actions
+    assert isinstance(switch, Switchover)
+    (restart,) = decide(taken(with_broker(look(group=group(leader=2, epoch=8)), bad)), **spec).actions
+    assert isinstance(restart, Restart)
+    assert (restart.ordinal, restart.why, restart.serving) == (0, RestartReason.STUCK, False)
