@@ -9,8 +9,10 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ __all__ = [
     "class_path",
     "compile_java",
     "find_tool",
+    "install_python_client",
     "module_folder",
 ]
 
@@ -140,6 +143,20 @@ def build_go(source: Path) -> Path:
         run([go, "build", "-buildvcs=false", "-o", "program", "."], aside, {"GOFLAGS": "-mod=readonly"})
 
     return built_once(f"{source.name}-{digest_of(*files)}", build) / "program"
+
+
+def install_python_client() -> Path:
+    """The folder that has the stock client for Python: `rocketmq` of PyPI, which brings the C++ client along."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        raise MissingTool(f"the stock client for Python runs on Linux on x86-64, this is {platform.platform()}")
+    lock = HERE / "python" / "requirements.lock"
+
+    def build(aside: Path) -> None:
+        what = ["--quiet", "--no-deps", "--require-hashes", "--requirements", str(lock)]
+        installer = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--python", sys.executable]
+        run([*installer, "--target", str(aside), *what], aside, {"UV_SYSTEM_CERTS": "true"})
+
+    return built_once(f"python-client-{digest_of(lock)}", build)
 
 
 def build_helm() -> Path:

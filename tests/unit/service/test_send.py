@@ -6,6 +6,7 @@ import pytest
 
 from logherd.model.host import parse_offset_message_id
 from logherd.model.properties import parse_properties
+from logherd.model.record import SysFlag
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.lock_table import LEASE_MS
 from logherd.service.metadata import MetadataRefusedError
@@ -16,6 +17,7 @@ from logherd.wire.batch import BatchMessage, encode_batch
 from logherd.wire.bodies import MessageQueue, encode_body
 from logherd.wire.bodies.clients import LockQueues
 from logherd.wire.codes import RequestCode, ResponseCode
+from logherd.wire.compression import compress_body
 from logherd.wire.frame import Frame
 from unit.service.rig import BROKER, CLUSTER, HOST, Rig, short_header
 
@@ -501,6 +503,30 @@ def test_a_batch_counts_as_one_body_for_the_limit(tmp_path: Path) -> None:
     messages = [(0, b"b" * 300, "")] * 4
     assert rig.ask(BATCH, short_header(), batch(*messages)).code == 13
     assert rig.ask(BATCH, short_header(), batch(*messages[:3])).code == 0
+
+
+@pytest.mark.parametrize("method", [SysFlag.COMPRESSION_ZLIB, SysFlag.COMPRESSION_LZ4, SysFlag.COMPRESSION_ZSTD])
+def test_a_batch_that_is_compressed_as_a_whole_is_stored_as_its_messages(rig: Rig, method: int) -> None:
+    body, flags = compress_body(batch((0, b"one" * 2000, ""), (0, b"two", "")), method)
+    assert rig.ask(BATCH, short_header(f=flags), body).code == 0
+    records = rig.records("orders")
+    assert [bytes(record.body) for record in records] == [b"one" * 2000, b"two"]
+    assert [record.sys_flag for record in records] == [0, 0], "nobody is to unpack them once more"
+
+
+def test_nothing_of_a_compressed_batch_is_stored_that_is_damaged_or_grows_too_long(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, sends={"body_bytes_max": 1000})
+    body, flags = compress_body(batch((0, b"b" * 300, "")))
+    for wrong, why in (
+        (body[:-1], "cut short"),
+        (b"x" + body, "cannot be decompressed"),
+        (compress_body(batch(*[(0, b"b" * 300, "")] * 4))[0], "more than 1000 bytes"),
+    ):
+        answer = rig.ask(BATCH, short_header(f=flags), wrong)
+        assert (answer.code, why in (answer.remark or "")) == (13, True), answer
+    assert rig.ask(BATCH, short_header(f=flags | SysFlag.COMPRESSION_MASK), body).code == 13
+    assert rig.ask(BATCH, short_header(f=SysFlag.COMPRESSED), body).code == 0, "as clients say that know one method"
+    assert len(rig.records("orders")) == 1
 
 
 def test_a_retry_topic_takes_no_batches(rig: Rig) -> None:

@@ -5,19 +5,38 @@ batch's to each unit's, and what a reader then takes for the message's UNIQ_KEY 
 """
 
 from logherd.model.properties import Name, format_properties, parse_properties
+from logherd.model.record import SysFlag
 from logherd.service.errors import RequestError
 from logherd.service.send.properties import STORED_BYTES_MAX, Stamper, refuse_features
 from logherd.wire.batch import decode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError
 
-__all__ = ["BatchUnit", "split_batch", "split_rows"]
+__all__ = ["BatchUnit", "split_batch", "split_rows", "unpack_batch"]
 
 
 _UNIQUE = f"{Name.UNIQ_KEY}\x01".encode()
 
 BatchUnit = tuple[int, bytes, bytes]
 """(flag, body, stored properties), as `MessageStore.append_all` takes them."""
+
+
+def unpack_batch(body: bytes, sys_flag: int, bytes_max: int) -> tuple[bytes, int]:
+    """The body as `split_batch` takes it, and the flags of its messages, which are plain.
+
+    The C++ client, which Python's has beneath it, compresses a batch of more than 4 KiB as a whole. RocketMQ 5.3.3
+    stores an empty message in place of it and calls that a success.
+
+    Raises: RequestError 13 if it cannot be unpacked or grows beyond `bytes_max`.
+    """
+    if not sys_flag & SysFlag.COMPRESSED:
+        return body, sys_flag
+    from logherd.wire.compression import decompress_body  # its libraries, megabytes, are for few brokers
+
+    try:
+        return decompress_body(body, sys_flag, bytes_max), sys_flag & ~(SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK)
+    except BodyError as error:
+        raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the compressed batch: {error}") from error
 
 
 def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[list[BatchUnit], str]:

@@ -17,7 +17,7 @@ from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata
 from logherd.service.ports import ReplyAfter, RunHandler, Session
 from logherd.service.send.answers import SendAnswers
-from logherd.service.send.batch import split_batch
+from logherd.service.send.batch import split_batch, unpack_batch
 from logherd.service.send.counting import PutCounter
 from logherd.service.send.flags import CHECKED_FLAGS, check_flags
 from logherd.service.send.options import SendOptions
@@ -122,7 +122,8 @@ class SendHandler:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL, f"topic {header.topic} is a retry topic, it takes no batches"
             )
-        units, batch_key = split_batch(frame.body, header.properties or "", self._stamper)
+        body, sys_flag = unpack_batch(frame.body, sys_flag, self._options.body_bytes_max)
+        units, batch_key = split_batch(body, header.properties or "", self._stamper)
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()

@@ -1,0 +1,167 @@
+"""The stock client for Python as a test program: one verb, a count of messages, JSON lines of what happened.
+
+    python program.py --name-server 127.0.0.1:9876 --topic T --count 20 sync|async|oneway|batch|orderly|push|poll|keep
+
+It is `rocketmq` of PyPI, ctypes over the C++ client; the client of RocketMQ 4 for Python.
+`keep` sends and receives at the same time, `--count` messages in each of four threads, and tells all of it at the end.
+"""
+
+import argparse
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, RecvMessage, SendResult
+
+PAUSE_SECONDS = 0.02
+_lock = threading.Lock()
+
+
+def say(**line: Any) -> None:
+    with _lock:
+        print(json.dumps(line), flush=True)
+
+
+def message(given: argparse.Namespace, text: str) -> Message:
+    made = Message(given.topic)
+    made.set_body(text.ljust(given.size, "x"))
+    made.set_keys(f"key-{text}")
+    made.set_property("said by", "Python")
+    if given.tag != "*":
+        made.set_tags(given.tag)
+    return made
+
+
+def answered(result: SendResult) -> None:
+    say(status=int(result.status), msgId=result.msg_id, offset=result.offset)
+
+
+def send(given: argparse.Namespace) -> None:
+    producer = Producer(f"{given.group}-producer")
+    producer.set_namesrv_addr(given.name_server)
+    producer.start()
+    made = [message(given, f"python-{i}-") for i in range(given.count)]
+    if given.verb == "batch":
+        answered(producer.send_batch(made))
+    elif given.verb == "async":
+        waiting = threading.Semaphore(0)
+
+        def told(result: SendResult) -> None:
+            answered(result)
+            waiting.release()
+
+        def failed(error: Exception) -> None:
+            say(error=str(error))
+            waiting.release()
+
+        for each in made:
+            producer.send_async(each, told, failed)
+        for _ in made:
+            waiting.acquire(timeout=given.seconds)
+    elif given.verb == "oneway":
+        # An answer to the last one says that all before it on this connection have arrived.
+        for each in made[:-1]:
+            producer.send_oneway(each)
+        producer.send_sync(made[-1])
+    elif given.verb == "orderly":
+        for i, each in enumerate(made):
+            answered(producer.send_orderly(each, i % 2))
+    else:
+        for each in made:
+            answered(producer.send_sync(each))
+    producer.shutdown()
+
+
+def received(got: RecvMessage) -> None:
+    say(
+        msgId=got.id, queueId=got.queue_id, offset=got.queue_offset, tags=got.tags.decode(), keys=got.keys.decode(),
+        said=got.get_property("said by").decode(), sha256=hashlib.sha256(got.body).hexdigest(),
+    )  # fmt: skip
+
+
+def consuming(given: argparse.Namespace, take: Callable[[RecvMessage], None]) -> PushConsumer:
+    consumer = PushConsumer(given.group, orderly=given.verb == "orderly-push")
+    consumer.set_namesrv_addr(given.name_server)
+    consumer.subscribe(given.topic, take, given.tag)
+    consumer.start()
+    return consumer
+
+
+def push(given: argparse.Namespace) -> None:
+    taken = threading.Semaphore(0)
+
+    def take(got: RecvMessage) -> None:
+        received(got)
+        taken.release()
+
+    consumer = consuming(given, take)
+    deadline = time.monotonic() + given.seconds
+    for _ in range(given.count):
+        taken.acquire(timeout=max(deadline - time.monotonic(), 0))
+    consumer.shutdown()
+
+
+def poll(given: argparse.Namespace) -> None:
+    consumer = PullConsumer(given.group)
+    consumer.set_namesrv_addr(given.name_server)
+    consumer.start()
+    seen, deadline = 0, time.monotonic() + given.seconds
+    while seen < given.count and time.monotonic() < deadline:
+        for got in consumer.pull(given.topic, given.tag):
+            received(got)
+            seen += 1
+    consumer.shutdown()
+
+
+def keep(given: argparse.Namespace) -> None:
+    seen: list[str] = []
+    consumer = consuming(given, lambda got: seen.append(got.body.decode()))
+    producer = Producer(f"{given.group}-producer")
+    producer.set_namesrv_addr(given.name_server)
+    producer.start()
+    sent, failed = list[str](), list[str]()
+
+    def work(thread: int) -> None:
+        for i in range(given.count):
+            text = f"{thread}-{i}-".ljust(given.size, "x")
+            try:
+                if producer.send_sync(message(given, f"{thread}-{i}-")).status == 0:
+                    sent.append(text)
+                else:
+                    failed.append(text)
+            except Exception as error:
+                failed.append(f"{text}: {error}")
+            if i == 0:
+                say(began=thread)
+            time.sleep(PAUSE_SECONDS)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    deadline = time.monotonic() + given.seconds
+    while not set(seen) >= set(sent) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    say(sent=sent, failed=failed, seen=seen)
+    consumer.shutdown()
+    producer.shutdown()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name-server", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--group", default="python-group")
+    parser.add_argument("--tag", default="*")
+    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=40)
+    parser.add_argument("verb")
+    given = parser.parse_args()
+    {"push": push, "orderly-push": push, "poll": poll, "keep": keep}.get(given.verb, send)(given)
+
+
+if __name__ == "__main__":
+    main()

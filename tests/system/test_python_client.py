@@ -1,0 +1,56 @@
+"""The stock client for Python at a group whose leader is killed: nothing that was acknowledged is lost."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.conftest import needs
+from compat.toolchain import HERE, install_python_client
+from system.local_group import LocalGroup, await_true
+from system.test_up import kill
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(600)]
+
+_EACH = 1_000
+"""Messages of each of four threads: half a minute, in which the leader is killed three times."""
+
+
+def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path: Path) -> None:
+    client = needs(install_python_client)
+    with LocalGroup(tmp_path) as group:
+        started = group.up()
+        assert started.returncode == 0, started.stderr
+        assert group.client("topic", "create", "t", "--queues", "4").returncode == 0
+        command = [
+            sys.executable, str(HERE / "python" / "program.py"), "--name-server", group.name_servers, "--topic", "t",
+            "--count", str(_EACH), "--group", "keeping", "--seconds", "120", "keep",
+        ]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(client), "HOME": str(tmp_path)}
+        with (tmp_path / "said").open("w") as said, (tmp_path / "complained").open("w") as complained:
+            working = subprocess.Popen(command, env=environment, stdout=said, stderr=complained)
+            try:
+                await_true(lambda: (tmp_path / "said").read_text().count("began") == 4, group.said)
+                led = {}
+                for _ in range(3):
+                    leader = group.settle(1, 3)["leader"]
+                    led[leader["epoch"]] = leader["pid"]
+                    assert working.poll() is None, "the leader is killed while messages are sent"
+                    kill(leader["pid"])
+                    await_true(lambda: (group.status()["leader"] or leader)["epoch"] > leader["epoch"], group.status)  # noqa: B023
+                assert working.wait(240) == 0, (tmp_path / "complained").read_text()[-2000:]
+            finally:
+                working.kill()
+        found = json.loads((tmp_path / "said").read_text().splitlines()[-1])
+        assert len(led) == 3
+        # A thread of this client that finds its table of connections locked gives up at once, all retries within a
+        # millisecond: now and then a send fails as the connections break. It says so then.
+        assert len(found["failed"]) <= 3 * 4, found["failed"]
+        assert len(found["sent"]) + len(found["failed"]) == 4 * _EACH
+        assert set(found["seen"]) >= set(found["sent"])
+        unknown = {text.partition(":")[0] for text in found["failed"]}
+        assert set(found["seen"]) <= set(found["sent"]) | unknown
+        print(f"{len(found['sent'])} sent, {len(unknown)} failed, {len(found['seen'])} received")
