@@ -214,6 +214,19 @@ async def test_what_a_leader_appended_and_did_not_commit_before_it_lost_the_lead
             await client.close()
 
 
+async def test_what_a_leader_appended_before_it_hands_over_is_answered_once_it_is_committed(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (leader,) = group.nodes
+        group.elect(leader)
+        client = await leader.connect()
+        send = asyncio.ensure_future(client.call(send_frame(b"x"), seconds=5))
+        answers = leader.broker._forwarding.answers
+        await eventually(lambda: len(answers) > 0)
+        group.depose()
+        assert (await send).code == 0
+        await client.close()
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_h10_every_send_has_one_answer_that_tells_the_truth_while_the_leader_changes(
     tmp_path: Path, seed: int

@@ -5,20 +5,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from logherd.app.forwarding.gate import Gate
 from logherd.app.forwarding.links import LeaderLinks
 from logherd.net.connection import Connection, Outcome
-from logherd.service.forwarding.handling import HANDLING
+from logherd.net.errors import RequestTimeout
+from logherd.net.session import NetSession
+from logherd.service.forwarding.handling import HANDLING, HOLD_MS
 from logherd.service.forwarding.roles import Following
 from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import Heartbeat, ProducerData
-from logherd.wire.codes import RequestCode
+from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import decode_header, encode_header
-from logherd.wire.headers.forwarding import ForwardedHeader
+from logherd.wire.headers.forwarding import ForwardedHeader, ForwardingRefusal, Refused, ToClientHeader
 from logherd.wire.headers.offsets import QueryConsumerOffsetHeader
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 from unit.app.forwarding.rig import TOPIC, eventually, group_of, send_frame
+from unit.service.client_fakes import FakeClock
 
 AHEAD_MS = 5_000_000
 """The leader's machine has run for so much longer."""
@@ -29,6 +34,7 @@ class Links:
     """Keeps what it is to send."""
 
     def __init__(self) -> None:
+        self.sent: list[Frame] = []
         self.told: list[Frame] = []
         self.started: list[tuple[Frame, Callable[[Outcome], None], float]] = []
         self.followed: list[Following] = []
@@ -41,9 +47,11 @@ class Links:
         self.followed.append(leader)
 
     def tell(self, _number: int, frame: Frame) -> None:
+        self.sent.append(frame)
         self.told.append(frame)
 
     def start(self, _number: int, frame: Frame, on_outcome: Callable[[Outcome], None], *, seconds: float) -> None:
+        self.sent.append(frame)
         self.started.append((frame, on_outcome, seconds))
 
     def close(self, number: int) -> None:
@@ -161,3 +169,112 @@ async def test_h11_a_pull_that_waited_for_this_broker_to_lead_commits_nothing(tm
         await client.call(Frame(RequestCode.PULL_MESSAGE, 0, ext=encode_header(header)), seconds=30)
         assert await committed() == "1", "as one does that did not wait"
         await client.close()
+
+
+async def test_a_leader_on_another_broker_hears_who_the_clients_are_before_what_they_ask(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        links = held_links(gate)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        client = await node.connect()
+        call = asked(client, heartbeat())
+        await eventually(lambda: gate.held == 1)
+        gate.link_opened(7, 3, 0)
+        assert [frame.code for frame in links.sent] == [
+            RequestCode.HEART_BEAT, RequestCode.FORWARDING_COMPLETE, RequestCode.HEART_BEAT,
+        ]  # fmt: skip
+        answer(links.started[0])
+        await call
+        await client.close()
+
+
+async def test_the_services_here_hear_who_the_clients_are_before_what_they_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        port, done = gate._parts.port, list[int]()
+        client = await node.connect()
+        calls = [asked(client, frame) for frame in (heartbeat(), send_frame(b"x"))]
+        await eventually(lambda: gate.held == 2)
+
+        def carried_out(session: NetSession, frames: list[Frame]) -> None:
+            done.extend(frame.code for frame in frames)
+            port.on_behalf(session, [(frame, session) for frame in frames])
+
+        monkeypatch.setattr(port, "on_frames", carried_out)
+        group.elect(node)
+        assert done == [RequestCode.HEART_BEAT, RequestCode.HEART_BEAT, 310]
+        await asyncio.gather(*calls)
+        await client.close()
+
+
+async def test_h10_what_a_leader_does_not_answer_in_time_is_unknown_and_not_sent_again(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        links = held_links(gate)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        gate.link_opened(7, 3, 0)
+        client = await node.connect()
+        call = asked(client, send_frame(b"x"))
+        await eventually(lambda: len(links.started) == 1)
+        _, on_outcome, seconds = links.started[0]
+        on_outcome(RequestTimeout("leader", seconds))
+        assert len(links.started) == 1
+        heard = await call
+        assert heard.code == ResponseCode.SYSTEM_ERROR
+        assert "unknown: the leader did not answer in time" in (heard.remark or "")
+        await client.close()
+
+
+async def test_when_the_time_of_one_that_waits_is_over_the_gate_looks_again_for_the_next(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate, clock = node.broker._forwarding.gate, FakeClock()
+        gate._clock = clock
+        client = await node.connect()
+        calls = [asked(client, send_frame(b"first"))]
+        await eventually(lambda: gate.held == 1)
+        clock.monotonic += 1_000
+        calls.append(asked(client, send_frame(b"second")))
+        await eventually(lambda: gate.held == 2)
+        clock.monotonic += HOLD_MS - 1_000
+        gate._due()
+        assert (await calls[0]).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert gate.held == 1
+        assert gate._timer is not None
+        assert gate._timer_ms == clock.monotonic + 1_000
+        group.elect(node)
+        assert (await calls[1]).code == 0
+        await client.close()
+
+
+async def test_a_link_for_a_leader_that_is_not_wanted_any_more_is_closed_though_nothing_else_happens(
+    tmp_path: Path,
+) -> None:
+    async with group_of(1, tmp_path) as group:
+        (node,) = group.nodes
+        gate = node.broker._forwarding.gate
+        links = held_links(gate)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        gate.link_opened(7, 2, 0)
+        await eventually(lambda: links.closed == [7])
+
+
+async def test_a_leader_that_asks_a_client_who_has_left_hears_so_at_once(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        gate, heard = group.nodes[0].broker._forwarding.gate, list[Frame]()
+
+        class Leader:
+            """Keeps what it is answered."""
+
+            answer = heard.append
+
+        marks = encode_header(ToClientHeader(session=999, timeout_ms=60_000))
+        gate.link_asks(cast("Connection", Leader), Frame(RequestCode.GET_CONSUMER_RUNNING_INFO, 8, ext=marks))
+        (told,) = heard
+        assert (told.code, told.opaque, told.flag) == (ResponseCode.FORWARDING_REFUSED, 8, Flag.RESPONSE)
+        assert decode_header(ForwardingRefusal, told.ext).reason == Refused.CLIENT_GONE

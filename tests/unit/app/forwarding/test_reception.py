@@ -14,6 +14,8 @@ from logherd.service.forwarding.errand import HEADER_BYTES
 from logherd.service.forwarding.forwarder import ForwarderLimits
 from logherd.service.forwarding.roles import Leading, Nobody, Role
 from logherd.service.ports import Session
+from logherd.wire.bodies import encode_body
+from logherd.wire.bodies.clients import Heartbeat, ProducerData
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import encode_header
@@ -146,6 +148,29 @@ async def test_what_comes_in_one_piece_around_a_brokers_own_request_is_done_once
         answers = await asyncio.gather(*(link.call(frame, seconds=5) for frame in frames))
         assert [answer.code for answer in answers] == [0, 0, 0]
         assert leader.bodies() == {b"1": 1, b"2": 1}
+        await link.close()
+
+
+async def test_what_came_before_a_clients_leave_is_done_before_it(tmp_path: Path) -> None:
+    """Otherwise it would join its groups when it has left, and be a member for as long as it is not silent."""
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        body = encode_body(Heartbeat(client_id="c", producers=[ProducerData(group="p")]))
+        joins = forwarded(Frame(RequestCode.HEART_BEAT, 0, body=body))
+        leaves = Frame(RequestCode.FORWARDING_LEFT, 0, ext={"logherdSession": "3"})
+        answers = await asyncio.gather(link.call(joins, seconds=5), link.call(leaves, seconds=5))
+        assert [answer.code for answer in answers] == [0, 0]
+        assert list(leader.broker._services.registry.producer_groups()) == []
+        await link.close()
+
+
+async def test_the_link_of_a_broker_has_the_bounds_of_all_its_clients_together(tmp_path: Path) -> None:
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        link = await linked(leader)
+        (guest,) = leader.broker._forwarding._reception._guests.values()
+        assert guest.link._flow is LINK_FLOW
         await link.close()
 
 

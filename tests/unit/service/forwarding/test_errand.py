@@ -36,6 +36,12 @@ def test_h12_it_carries_epoch_deadline_and_whose_it_is_beside_its_own_fields() -
     assert (frame.body, frame.language, frame.version) == (b"body", "GO", 317)
 
 
+def test_h12_what_a_client_says_in_fields_between_brokers_counts_for_nothing() -> None:
+    strange = ForwardedHeader(session=1, client_ip="10.9.9.9", client_port=1, epoch=99, deadline_ms=1 << 50)
+    marks = decode_header(ForwardedHeader, sent(Frame(10, 5, ext=encode_header(strange))).ext)
+    assert marks == ForwardedHeader(session=77, client_ip="10.0.0.9", client_port=4711, epoch=9, deadline_ms=123_456)
+
+
 def test_the_clients_own_frame_is_left_as_it_was() -> None:
     frame = Frame(11, 5, ext=dict(PULL_EXT))
     sent(frame, delayed=True)
