@@ -122,6 +122,17 @@ def test_its_time_of_service_begins_anew_when_it_accepts_again() -> None:
         life.serve()
 
 
+def test_a_child_that_never_served_is_not_taken_for_the_one_before_it_which_did() -> None:
+    """Or one that dies at each start would be started twenty times a second, for ever."""
+    life = Life()
+    life.serve()
+    life.wait(known(), 10_000)
+    life(Exited(-9, known()))
+    life.spawn()
+    life(Exited(1, None))
+    assert life.said[-1] == "next start in 100 ms"
+
+
 def test_it_never_gives_up() -> None:
     life = Life()
     for _ in range(300):

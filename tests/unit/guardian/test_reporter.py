@@ -154,7 +154,24 @@ def test_a_new_exit_does_not_wait_for_the_back_off_of_an_old_one() -> None:
         reporter.unanswered(ask, now)
     reporter.forget()
     reporter.add(SECOND)
-    assert reporter.due(751) == [Ask("a", SECOND)]
+    (ask,) = reporter.due(751)
+    assert ask == Ask("a", SECOND)
+    reporter.unanswered(ask, 751)
+    assert reporter.due(751 + 50) == [ask], "nor for half of a second then"
+
+
+def test_who_has_answered_is_asked_again_as_soon_as_one_that_never_failed() -> None:
+    reporter = Reporter(("a",))
+    reporter.add(FIRST)
+    reporter.add(SECOND)
+    for now in (0, 50, 150, 350):
+        (ask,) = reporter.due(now)
+        reporter.unanswered(ask, now)
+    (ask,) = reporter.due(750)
+    reporter.answered(ask, Answer(0), 750)
+    (ask,) = reporter.due(750)
+    reporter.unanswered(ask, 750)
+    assert reporter.due(750 + 50) == [Ask("a", SECOND)]
 
 
 def test_of_many_exits_the_oldest_are_forgotten() -> None:

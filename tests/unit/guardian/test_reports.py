@@ -140,6 +140,7 @@ def test_what_is_forgotten_is_asked_no_more(told: Told) -> None:
     told.reports.add(FIRST, clock_ms())
     told.reports.forget()
     assert told.reports.is_done
+    assert told.inquiries == 0, "also of those under way nobody is waited for"
     told.reports.tick(clock_ms() + INQUIRY_MS)
     assert told.inquiries == 0
     for each in told.controllers:

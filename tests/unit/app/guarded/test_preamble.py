@@ -42,6 +42,7 @@ def test_fields_of_other_types_are_skipped() -> None:
         (with_rest(b"", command=0x11), "version and command 0x11"),
         (with_rest(b"", command=0x22), "version and command 0x22"),
         (PROXY_SIGNATURE + b"\x21\x11\xff\xff", "65535 bytes of header, at most 512 are read"),
+        (PROXY_SIGNATURE + b"\x21\x11\x02\x01", "513 bytes of header, at most 512 are read"),
         (with_rest(b"/tmp/x", command=0x21, family=0x31), "address family and transport 0x31"),
         (with_rest(b"1234", command=0x21, family=0x11), "addresses of 4 bytes"),
         (with_rest(b"\xe0\x00"), "half a field"),

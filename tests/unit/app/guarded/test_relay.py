@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from logherd.app.binding import CannotListen
-from logherd.app.guarded.relay import RelayPort, open_relay
+from logherd.app.guarded.relay import RelayPort, _Reception, open_relay
 from logherd.net.limits import AdmissionLimits, NetLimits
 from logherd.net.server import Server
 from logherd.settings.options import Endpoint, GuardianOptions
 from logherd_guardian.proxy import GREETING, proxy_header
-from unit.net.fakes import Lines, Recorder, request
+from unit.net.fakes import FakeTransport, Lines, Recorder, request
 
 CLIENT = ("10.1.2.3", 40_000)
 HERE = ("127.0.0.1", 10_911)
@@ -174,6 +174,22 @@ async def test_when_a_server_stops_nobody_is_greeted_any_more() -> None:
         assert await ended(*waiting) == b""
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await made.connect()
+
+
+async def test_who_had_come_before_the_port_closed_and_is_noticed_after_is_not_greeted() -> None:
+    async with house() as made:
+        late = _Reception(made.port)
+        made.port.close()
+        wire = FakeTransport()
+        late.connection_made(wire)
+        assert (wire.writes, wire.aborted) == ([], True)
+
+
+async def test_how_many_refusals_were_not_told_is_told_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async with house() as made:
+        for _ in range(12):
+            made.port.complaints.warning("refused")
+    assert caplog.messages.count("refused") == 11
 
 
 async def test_the_settings_decide_whether_there_is_a_port() -> None:
