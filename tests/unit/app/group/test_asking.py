@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group import asking
-from logherd.app.group.asking import Answered, ControllersClient
+from logherd.app.group.asking import Answered, ControllersClient, _Questions
 from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report, Withheld
 from logherd.controller.values import BrokerId, GroupKey, Registration
 from logherd.group.output import Ask
+from logherd.net.connection import Connection
+from logherd.net.errors import ConnectionLost
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.controllers.asking import Joined
@@ -76,6 +78,8 @@ class Scene:
     answers: list[tuple[Ask, Answered, int]]
     notices: list[None]
     news: asyncio.Event
+    clock: list[int]
+    """The time at the broker, ms; the one item."""
 
     async def asked(self, question: Ask) -> Answered:
         """Ask again and again, as the machine does, until there is an answer."""
@@ -103,7 +107,7 @@ async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
         addresses.append(Endpoint(host=host, port=port))
     answers: list[tuple[Ask, Answered, int]] = []
     notices: list[None] = []
-    news = asyncio.Event()
+    news, clock = asyncio.Event(), [1234]
 
     def answered(question: Ask, answer: Answered, sent: int) -> None:
         answers.append((question, answer, sent))
@@ -113,11 +117,11 @@ async def scene(*controllers: Controller) -> AsyncIterator[Scene]:
         notices.append(None)
         news.set()
 
-    client = ControllersClient(addresses, now_ms=lambda: 1234, on_answer=answered, on_notice=noticed)
+    client = ControllersClient(addresses, now_ms=lambda: clock[0], on_answer=answered, on_notice=noticed)
     guard = TaskGuard()
     client.start(guard)
     try:
-        yield Scene(client, addresses, servers, answers, notices, news)
+        yield Scene(client, addresses, servers, answers, notices, news, clock)
     finally:
         await client.stop()
         await guard.stop(5)
@@ -166,6 +170,42 @@ async def test_a_report_waits_for_the_answer_to_the_one_before_it(monkeypatch: p
     assert asked == [REPORT, replace(REPORT, registration=Registration(9))], "of those that waited the latest"
 
 
+async def test_an_answer_counts_from_when_its_question_left_however_late_it_comes() -> None:
+    """A lease that counted from the answer would outlast what the controllers have granted."""
+    slow = Controller(silent=True)
+    async with scene(slow) as at:
+        at.client.ask(REGISTER)
+        await eventually(lambda: len(slow.unanswered) == 1)
+        at.clock[0] += 700
+        session, question = slow.unanswered[0]
+        session.reply(Request(question, None, 0), slow.answer(question))
+        await eventually(lambda: len(at.answers) == 1)
+        assert at.answers[0][2] == 1234
+
+
+def test_a_question_that_was_not_answered_is_not_asked_in_place_of_a_later_one() -> None:
+    questions, connection = _Questions(), cast("Connection", object())
+    questions.put(REPORT)
+    assert questions.due(connection) == [REPORT]
+    later = replace(REPORT, registration=Registration(8))
+    questions.put(later)
+    questions.put_back(REPORT)
+    assert questions.due(cast("Connection", object())) == [later]
+
+
+def test_an_answer_over_a_connection_that_was_left_lets_no_second_report_go_over_the_next() -> None:
+    questions, left, connection = _Questions(), cast("Connection", object()), cast("Connection", object())
+    questions.put(REPORT)
+    questions.due(left)
+    questions.put(REPORT)
+    assert questions.due(connection) == [REPORT]
+    questions.put(REPORT)
+    questions.answered(left, REPORT)
+    assert questions.due(connection) == []
+    questions.answered(connection, REPORT)
+    assert questions.due(connection) == [REPORT]
+
+
 async def test_a_controller_that_does_not_answer_is_left_for_the_next() -> None:
     async with scene(Controller(silent=True), Controller()) as at:
         assert await at.asked(REGISTER) == Joined(Registration(7), 2)
@@ -181,10 +221,9 @@ async def test_a_silent_controller_is_not_asked_again_before_the_others_have_ele
             while not one.heard or not other.heard or len(one.heard) + len(other.heard) < 6:
                 at.client.ask(REGISTER)
                 await asyncio.sleep(0)
-        heard = list(silent.heard)
         other.leader = ""
         assert await at.asked(REGISTER) == Joined(Registration(7), 2)
-        assert silent.heard == heard
+        assert len(silent.sessions) == 1
 
 
 async def test_a_controller_that_is_gone_is_left_for_the_next() -> None:
@@ -291,3 +330,32 @@ async def test_a_controller_that_lets_each_connection_go_is_connected_to_after_l
         await guard.stop(5)
         await client.stop()
         full.close()
+
+
+class Enough(Exception):
+    """The test has seen what it wanted."""
+
+
+async def test_controllers_that_cannot_be_reached_for_long_are_tried_for_twice_a_second_and_anew_once_they_helped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept, helpful = list[float](), [8]
+    client = ControllersClient([Endpoint(host="c1", port=1)], now_ms=lambda: 0, on_answer=lambda *_: None)
+
+    async def rest(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 10:
+            raise Enough
+
+    async def unreachable(*_: object, **__: object) -> Connection:
+        if helpful == [len(slept)]:
+            helpful.clear()
+            client._helped = True  # as if there had been an answer over it
+        raise ConnectionLost("c1", written=False, reason="refused")
+
+    monkeypatch.setattr(asyncio, "sleep", rest)
+    monkeypatch.setattr(asking, "connect", unreachable)
+    client.ask(REPORT)
+    with pytest.raises(Enough):
+        await client._keep_connected()
+    assert slept == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.5, 0.05, 0.1]

@@ -319,6 +319,9 @@ def test_service_neither_begins_while_leadership_is_handed_over_nor_goes_on_befo
         "a lease again": (lambda: stands.will_serve(Epoch(2)), Leading(2)),
         "and one more hand-over": (lambda: stands.drain(Epoch(2)), Nobody()),
         "another leadership": (lambda: stands.will_serve(Epoch(3)), Leading(3)),
+        "which is handed over": (lambda: stands.drain(Epoch(3)), Nobody()),
+        "fenced while it is": (stands.fence, Nobody()),
+        "a lease again while it is": (lambda: stands.will_serve(Epoch(3)), Nobody()),
     }
     for what, (step, role) in steps.items():
         step()
