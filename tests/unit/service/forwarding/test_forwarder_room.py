@@ -44,6 +44,20 @@ def test_what_is_held_is_bounded(limits: ForwarderLimits) -> None:
     assert (desk.forwarder.held, desk.forwarder.held_bytes) == (2, 2 * 1024)
 
 
+@pytest.mark.parametrize("sent_on", [True, False], ids=["sent on", "its time is over"])
+def test_what_a_client_had_waiting_takes_no_room_from_what_it_asks_later(sent_on: bool) -> None:
+    """Otherwise one connection would be refused for ever after enough changes of leader."""
+    desk = Desk(ForwarderLimits(caller_bytes_max=3_000))
+    for epoch in (1, 2, 3):
+        assert (desk.ask(), desk.ask()) == ([], [])
+        if sent_on:
+            desk.forwarder.lead(epoch, now_ms=NOW)
+            desk.forwarder.wait()
+        else:
+            desk.forwarder.tick(now_ms=NOW + HOLD_MS)
+        assert desk.forwarder.held == 0
+
+
 def test_a_large_header_counts_towards_what_is_held() -> None:
     desk = Desk(ForwarderLimits(held_bytes_max=100_000))
     assert desk.ask(ext={"properties": "x" * 30_000}) == []

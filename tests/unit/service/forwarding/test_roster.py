@@ -1,5 +1,6 @@
 """What a new leader is told of this broker's clients."""
 
+from logherd.service.clients.heartbeats import GROUPS_MAX, decode_heartbeat
 from logherd.service.forwarding.roster import Roster
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, Heartbeat, ProducerData, Subscription
@@ -122,7 +123,9 @@ def test_what_one_connection_can_have_remembered_is_bounded() -> None:
     assert len(told(roster)) == 64
     roster.note(session, heartbeat("c7", producers=("q",)))
     assert told(roster)[7][1].producers[0].group == "q", "who is remembered may say something else"
-    roster.note(FakeSession(id=2), heartbeat("large", producers=names(1200)))
+    large = heartbeat("large", producers=names(GROUPS_MAX))
+    assert len(encode_body(decode_heartbeat(large.body))) > 256 * 1024, "which the leader takes"
+    roster.note(FakeSession(id=2), large)
     assert len(roster) == 1
 
 
