@@ -100,6 +100,21 @@ def test_all_are_asked_at_once_and_no_more_when_one_has_answered(told: Told, cap
     assert told.inquiries == 2, "nothing is known against the silent one"
 
 
+def test_who_ends_the_connection_without_an_answer_is_not_waited_for(told: Told) -> None:
+    told.reports.add(FIRST, clock_ms())
+    asked = [each.accept()[0] for each in told.controllers]
+    dispatch(told.selector, 5_000)  # the reports leave
+    for each in asked:
+        each.settimeout(5)
+        each.recv(65536)
+        each.close()
+    for _ in range(10):
+        if told.inquiries:
+            dispatch(told.selector, 5_000)
+    assert told.inquiries == 0
+    assert not told.reports.is_done
+
+
 def test_who_does_not_answer_in_a_second_is_asked_again(told: Told) -> None:
     began = clock_ms()
     told.reports.add(FIRST, began)

@@ -7,6 +7,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from struct import Struct
 from typing import cast
 
@@ -129,6 +130,27 @@ def test_a_child_that_has_become_another_users_ends_no_guardian(capfd: pytest.Ca
         brood.status = 5
         shell._tick(clock_ms())
         assert shell._left == 5
+
+
+@pytest.mark.parametrize("in_a_file", [True, False])
+def test_nothing_that_an_earlier_child_said_speaks_for_the_next(tmp_path: Path, in_a_file: bool) -> None:
+    brood, path = Child(), tmp_path / "page"
+    with selectors.DefaultSelector() as selector:
+        state_file = str(path) if in_a_file else None
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",), state_file=state_file)
+        reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        first = os.dup(shell._new_page())
+        LeasePage(first).lease(3, 1_000)
+        assert shell._read_page() is not None
+        second = shell._new_page()
+        assert shell._read_page() is None
+        LeasePage(first).lease(3, 2_000)  # one that outlived its kill
+        assert shell._read_page() is None
+        os.close(first)
+        os.close(second)
+        if in_a_file:
+            assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_was_ignored_from_outside_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:

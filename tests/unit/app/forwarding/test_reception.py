@@ -200,8 +200,10 @@ async def test_to_who_has_left_or_is_the_next_leaders_nothing_more_is_said(tmp_p
         left = Frame(RequestCode.FORWARDING_LEFT, 0, ext={"logherdSession": "4"})
         assert (await link.call(left, seconds=5)).code == 0
         assert (staying.closed, leaving.closed) == (False, True)
+        assert max(staying.id, leaving.id) < 0, "no connection to this broker has such a number"
         leader.leadership.set(Nobody())
         assert staying.closed
+        assert len(leader.broker._forwarding._reception) == 0
         assert not link.closed
         await link.close()
 
