@@ -1,10 +1,14 @@
 """What the guardian may take of what the system grants it."""
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
+
+from logherd_guardian import entry
+from logherd_guardian.options import Lent
 
 _FILLS_ITS_PLACES = """
 import os, resource, sys
@@ -39,6 +43,15 @@ def slowly(options):
 entry._assembled = slowly
 sys.exit(entry.run(["--listen", "127.0.0.1:0", "--", "sleep", "600"]))
 """
+
+
+@pytest.mark.parametrize(("host", "alone"), [("", 0), ("::", 1)])
+def test_without_a_host_both_versions_of_ip_are_taken_and_at_any_address_of_version_6_that_alone(
+    host: str, alone: int
+) -> None:
+    with entry._bound(Lent("remoting", host, 0)) as made:
+        assert made.family == socket.AF_INET6
+        assert made.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == alone
 
 
 @pytest.mark.parametrize("starts", ["init", "held"])

@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import NoReturn, cast
@@ -162,6 +163,23 @@ def test_a_name_that_hangs_hides_no_other_name_for_long(asking: Asking, know: Ca
     assert [asking.resolver.find(f"{name}:7", FRESH_MS) for name in "abc"] == [
         ("10.0.0.1", 7), None, ("10.0.0.1", 7),
     ]  # fmt: skip
+
+
+def test_a_fork_that_is_never_answered_ends_so_that_names_are_asked_for_again(
+    asking: Asking, know: Callable[[Known], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(name: str) -> str:
+        signal.pause()
+        return name
+
+    know(hangs)
+    monkeypatch.setattr("logherd_guardian.resolver._SECONDS_MAX", 1)
+    asking.resolver.learn(("a:7",))
+    asking.hear()
+    know(lambda _: "10.0.0.1")
+    asking.resolver.find("a:7", FRESH_MS)
+    asking.hear()
+    assert asking.resolver.find("a:7", FRESH_MS) == ("10.0.0.1", 7)
 
 
 def test_an_answer_is_used_before_the_fork_has_asked_for_all(asking: Asking, know: Callable[[Known], None]) -> None:
