@@ -5,24 +5,35 @@ Everything is undone by the names that were made here: mounts first, then the ba
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["FailingDisk", "LoopDisk"]
+__all__ = ["FailingDisk", "LoopDisk", "kernel_complaints"]
 
 MIB = 1 << 20
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _SHUTDOWN_WITHOUT_LOG_FLUSH = 2
 _BUSY_SECONDS_MAX = 10.0
+_ORDINARY = re.compile(
+    "shut down requested|Aborting journal|recovery complete|unmounting|mounted|orphan cleanup|capacity"
+)
 
 
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def kernel_complaints() -> list[str]:
+    """The latest that the kernel says of file systems and their devices, beyond what a power cut here always brings;
+    nothing where it may not be asked. It helps to explain a failure: disks of other tests are told of, too."""
+    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout.splitlines()
+    return [line for line in said if re.search("EXT4-fs|JBD2|loop[0-9]", line) and not _ORDINARY.search(line)][-20:]
 
 
 class LoopDisk:
@@ -33,7 +44,8 @@ class LoopDisk:
         self.mount_point = directory / "disk"
         self._size_mib = size_mib
         self._mounted = False
-        self._copies = 0
+        self.copies = 0
+        """How often the image had to be copied to come back, see `mount`."""
 
     def __enter__(self) -> "LoopDisk":
         self.mount_point.mkdir(parents=True)
@@ -56,8 +68,8 @@ class LoopDisk:
         self._mount()
         if self.is_dead():
             self.unmount()
-            old, self._image = self._image, self._image.with_name(f"disk-{self._copies}.img")
-            self._copies += 1
+            old, self._image = self._image, self._image.with_name(f"disk-{self.copies}.img")
+            self.copies += 1
             _run("cp", "--sparse=always", str(old), str(self._image))
             old.unlink()
             self._mount()

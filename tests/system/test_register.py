@@ -20,7 +20,7 @@ from checkers.linear import Floor, build_judge, judge
 from checkers.mutants import register_mutants
 from checkers.operations import Operation, Recorder, read_operations
 from system.controllers import CLIENT_PORT, CLIENTS, NODES, PEER_PORT, config_of, connect_from
-from system.disks import LoopDisk
+from system.disks import LoopDisk, kernel_complaints
 from system.netns import Network, why_unavailable
 from system.nodes import NodeProcess, Quorum, python_command
 from system.power import cut_power, cut_power_of_all, hand_over_by_power
@@ -163,7 +163,8 @@ def test_registers_over_the_log_are_linearizable(tmp_path: Path, reads: str) -> 
         traffic.drain()
         bench.quorum.converge()
         sightings = bench.quorum.sightings | bench.quorum.logged_sightings()
-        print(*bench.quorum.lines_with("log recovered"), sep="\n")
+        print({name: disk.copies for name, disk in disks.items()})
+        print(*bench.quorum.lines_with("log recovered"), *kernel_complaints(), sep="\n")
         assert bench.quorum.complaints() == []
     terms = check_terms(sightings, terms_min=rounds // 3)
     assert terms.name == "valid", terms
