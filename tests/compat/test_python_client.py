@@ -12,11 +12,12 @@ import pytest
 from compat.conftest import needs
 from compat.driver import Driver
 from compat.payloads import sha256
+from compat.rocketmq import RocketMQ
 from compat.server import Server
 from compat.toolchain import HERE, install_python_client
 
 PROGRAM = HERE / "python" / "program.py"
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
 
 
 class PythonClient:
@@ -60,7 +61,11 @@ def test_python_sends_are_where_the_answers_said(
 
 @pytest.mark.parametrize("verb", ["oneway", "batch"])
 @pytest.mark.parametrize("receive", ["push", "orderly-push", "poll"])
-def test_python_receives_what_python_sent(python: PythonClient, topic: str, verb: str, receive: str) -> None:
+def test_python_receives_what_python_sent(
+    python: PythonClient, server: Server, topic: str, verb: str, receive: str
+) -> None:
+    if verb == "batch" and isinstance(server, RocketMQ):
+        pytest.skip("RocketMQ stores an empty message in place of a batch that is compressed as a whole")
     python.run(verb, topic, count=20, size=5000)
     seen = python.run(receive, topic, count=20, group=f"python-{topic}")
     assert {each["sha256"] for each in seen} == {sha256(body(i, 5000)) for i in range(20)}
@@ -69,8 +74,8 @@ def test_python_receives_what_python_sent(python: PythonClient, topic: str, verb
 
 
 def test_python_consumer_receives_only_its_tag(python: PythonClient, topic: str) -> None:
-    python.run("sync", topic, count=5, tag="wanted")
     python.run("sync", topic, count=5, tag="other")
+    python.run("sync", topic, count=5, tag="wanted")
     seen = python.run("push", topic, count=5, tag="wanted", group=f"python-{topic}")
     assert [each["tags"] for each in seen] == ["wanted"] * 5
 

@@ -15,8 +15,8 @@ from system.test_up import kill
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(600)]
 
-_EACH = 1_000
-"""Messages of each of four threads: half a minute, in which the leader is killed three times."""
+_SENT_MIN = 400
+"""Fewer prove nothing: the client sends up to 200 a second."""
 
 
 def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path: Path) -> None:
@@ -27,11 +27,16 @@ def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path
         assert group.client("topic", "create", "t", "--queues", "4").returncode == 0
         command = [
             sys.executable, str(HERE / "python" / "program.py"), "--name-server", group.name_servers, "--topic", "t",
-            "--count", str(_EACH), "--group", "keeping", "--seconds", "120", "keep",
+            "--group", "keeping", "--seconds", "120", "keep",
         ]  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": str(client), "HOME": str(tmp_path)}
-        with (tmp_path / "said").open("w") as said, (tmp_path / "complained").open("w") as complained:
-            working = subprocess.Popen(command, env=environment, stdout=said, stderr=complained)
+        with (
+            (tmp_path / "said").open("w") as said,
+            (tmp_path / "complained").open("w") as complained,
+            subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=said, stderr=complained
+            ) as working,
+        ):
             try:
                 await_true(lambda: (tmp_path / "said").read_text().count("began") == 4, group.said)
                 led = {}
@@ -41,15 +46,17 @@ def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path
                     assert working.poll() is None, "the leader is killed while messages are sent"
                     kill(leader["pid"])
                     await_true(lambda: (group.status()["leader"] or leader)["epoch"] > leader["epoch"], group.status)  # noqa: B023
-                assert working.wait(240) == 0, (tmp_path / "complained").read_text()[-2000:]
+                group.settle(1, 3)
+                working.communicate(timeout=240)
+                assert working.returncode == 0, (tmp_path / "complained").read_text()[-2000:]
             finally:
                 working.kill()
-        found = json.loads((tmp_path / "said").read_text().splitlines()[-1])
+        [found] = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines() if '"sent"' in line]
         assert len(led) == 3
+        assert len(found["sent"]) >= _SENT_MIN
         # A thread of this client that finds its table of connections locked gives up at once, all retries within a
         # millisecond: now and then a send fails as the connections break. It says so then.
-        assert len(found["failed"]) <= 3 * 4, found["failed"]
-        assert len(found["sent"]) + len(found["failed"]) == 4 * _EACH
+        assert len(found["failed"]) <= len(found["sent"]) // 20, found["failed"]
         assert set(found["seen"]) >= set(found["sent"])
         unknown = {text.partition(":")[0] for text in found["failed"]}
         assert set(found["seen"]) <= set(found["sent"]) | unknown

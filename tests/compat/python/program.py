@@ -3,12 +3,14 @@
     python program.py --name-server 127.0.0.1:9876 --topic T --count 20 sync|async|oneway|batch|orderly|push|poll|keep
 
 It is `rocketmq` of PyPI, ctypes over the C++ client; the client of RocketMQ 4 for Python.
-`keep` sends and receives at the same time, `--count` messages in each of four threads, and tells all of it at the end.
+`keep` sends with four threads and receives at the same time until its input ends, and tells all of it then.
 """
 
 import argparse
 import hashlib
+import itertools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -125,8 +127,12 @@ def keep(given: argparse.Namespace) -> None:
     producer.start()
     sent, failed = list[str](), list[str]()
 
+    ended = threading.Event()
+
     def work(thread: int) -> None:
-        for i in range(given.count):
+        for i in itertools.count():
+            if ended.is_set():
+                return
             text = f"{thread}-{i}-".ljust(given.size, "x")
             try:
                 if producer.send_sync(message(given, f"{thread}-{i}-")).status == 0:
@@ -140,7 +146,11 @@ def keep(given: argparse.Namespace) -> None:
             time.sleep(PAUSE_SECONDS)
 
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(work, range(4)))
+        working = [threads.submit(work, thread) for thread in range(4)]
+        sys.stdin.read()
+        ended.set()
+    for each in working:
+        each.result()
     deadline = time.monotonic() + given.seconds
     while not set(seen) >= set(sent) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)

@@ -529,6 +529,21 @@ def test_nothing_of_a_compressed_batch_is_stored_that_is_damaged_or_grows_too_lo
     assert len(rig.records("orders")) == 1
 
 
+def test_a_compressed_batch_has_no_more_messages_than_bytes(rig: Rig) -> None:
+    body, flags = compress_body(batch(*[(0, b"", "")] * 32_768))
+    assert len(body) < 4000
+    answer = rig.ask(BATCH, short_header(f=flags), body)
+    assert (answer.code, answer.remark) == (13, f"the batch's body: the batch has more than {len(body)} messages")
+    assert rig.records("orders") == []
+
+
+def test_messages_of_a_plain_batch_that_are_compressed_each_are_stored_with_the_flag(rig: Rig) -> None:
+    packed, flags = compress_body(b"one" * 2000)
+    assert rig.ask(BATCH, short_header(f=flags), batch((0, packed, ""))).code == 0
+    [record] = rig.records("orders")
+    assert (bytes(record.body), record.sys_flag) == (packed, flags)
+
+
 def test_a_retry_topic_takes_no_batches(rig: Rig) -> None:
     rig.metadata.groups.put(GroupConfig("billing"))
     assert rig.ask(BATCH, short_header("%RETRY%billing"), batch((0, b"x", ""))).code == 13

@@ -198,7 +198,8 @@ def _admitted(
         if admitted is None:
             return _done(place, group, order, now, changed=False)
         if isinstance(admitted, Refusal):
-            return _refused(group, admitted, why_refused(admitted, group, office, now), order)
+            disk_full = place.standing().progress.disk_full
+            return _refused(group, admitted, why_refused(admitted, group, office, now, disk_full=disk_full), order)
         return Decide(admitted, then or (lambda verdict, now: _answer(place, verdict, order, now)))
 
     return Confirm(confirmed)

@@ -51,9 +51,11 @@ def why(group: Group, office: Office | None, now: int, *, disk_full: bool = Fals
     return _founding(group, office, now) if not group.founded else _without(group, office, now)
 
 
-def why_refused(refusal: Refusal, group: Group, office: Office, now: int) -> str:
+def why_refused(refusal: Refusal, group: Group, office: Office, now: int, *, disk_full: bool = False) -> str:
     """What else is said of an election that was refused: what a group that nobody leads waits for."""
-    return why(group, office, now) if refusal in _OF_THE_GROUP and not office.leads(group, now) else ""
+    if refusal not in _OF_THE_GROUP or office.leads(group, now):
+        return ""
+    return why(group, office, now, disk_full=disk_full)
 
 
 def _led(group: Group, office: Office, now: int) -> str:

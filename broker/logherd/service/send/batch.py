@@ -8,7 +8,7 @@ from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.model.record import SysFlag
 from logherd.service.errors import RequestError
 from logherd.service.send.properties import STORED_BYTES_MAX, Stamper, refuse_features
-from logherd.wire.batch import decode_batch
+from logherd.wire.batch import BATCH_MESSAGES_MAX, decode_batch
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import BodyError
 
@@ -22,14 +22,16 @@ BatchUnit = tuple[int, bytes, bytes]
 
 
 def unpack_batch(body: bytes, sys_flag: int, bytes_max: int) -> tuple[bytes, int]:
-    """The body as `split_batch` takes it, and the flags of its messages, which are plain.
+    """The body as `split_batch` takes it, and the flags of its messages.
 
     The C++ client, which Python's has beneath it, compresses a batch of more than 4 KiB as a whole. RocketMQ 5.3.3
     stores an empty message in place of it and calls that a success.
 
+    Where each message is compressed for itself the flag is theirs. No compressed stream begins as a length that fits.
+
     Raises: RequestError 13 if it cannot be unpacked or grows beyond `bytes_max`.
     """
-    if not sys_flag & SysFlag.COMPRESSED:
+    if not sys_flag & SysFlag.COMPRESSED or int.from_bytes(body[:4]) <= len(body):
         return body, sys_flag
     from logherd.wire.compression import decompress_body  # its libraries, megabytes, are for few brokers
 
@@ -39,12 +41,15 @@ def unpack_batch(body: bytes, sys_flag: int, bytes_max: int) -> tuple[bytes, int
         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the compressed batch: {error}") from error
 
 
-def split_batch(body: bytes, batch_properties: str, stamper: Stamper) -> tuple[list[BatchUnit], str]:
+def split_batch(
+    body: bytes, batch_properties: str, stamper: Stamper, *, count_max: int = BATCH_MESSAGES_MAX
+) -> tuple[list[BatchUnit], str]:
     """The units in order with their stored properties, and the batch's own UNIQ_KEY ("" if it has none).
 
-    Raises: RequestError 13 for a body that is no batch or is empty, and for properties that do not fit; 3 for features.
+    Raises: RequestError 13 for a body that is no batch, is empty or has more than `count_max` messages, and for
+    properties that do not fit; 3 for features.
     """
-    messages = _messages(body)
+    messages = _messages(body, min(count_max, BATCH_MESSAGES_MAX))
     shared = parse_properties(batch_properties)
     batch_key = shared.pop(Name.UNIQ_KEY, "")
     refuse_features(shared)
@@ -86,7 +91,7 @@ def split_rows(body: bytes, stamper: Stamper) -> list[BatchUnit]:
     and what their writer stored is known by its chunks. Raises as `split_batch`."""
     known = dict[bytes, bytes]()
     units = list[BatchUnit]()
-    for flag, content, properties in _messages(body):
+    for flag, content, properties in _messages(body, BATCH_MESSAGES_MAX):
         stored = known.get(properties)
         if stored is None:
             stored = known[properties] = stamper.complete(_decode(properties, len(units)))
@@ -94,9 +99,9 @@ def split_rows(body: bytes, stamper: Stamper) -> list[BatchUnit]:
     return units
 
 
-def _messages(body: bytes) -> list[tuple[int, bytes, bytes]]:
+def _messages(body: bytes, count_max: int) -> list[tuple[int, bytes, bytes]]:
     try:
-        return decode_batch(body)
+        return decode_batch(body, count_max=count_max)
     except BodyError as error:
         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"the batch's body: {error}") from error
 

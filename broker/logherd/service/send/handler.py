@@ -122,11 +122,12 @@ class SendHandler:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL, f"topic {header.topic} is a retry topic, it takes no batches"
             )
-        body, sys_flag = unpack_batch(frame.body, sys_flag, self._options.body_bytes_max)
-        units, batch_key = split_batch(body, header.properties or "", self._stamper)
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
+        body, sys_flag = unpack_batch(frame.body, sys_flag, self._options.body_bytes_max)
+        # Work and memory are counted by what came: a few bytes can unpack to very many small messages.
+        units, batch_key = split_batch(body, header.properties or "", self._stamper, count_max=len(frame.body))
         start = store.end_position
         try:
             first_offset, positions = store.append_all(

@@ -201,6 +201,20 @@ def test_elect_where_a_longer_log_is_waited_for_says_of_whom_and_what_helps(targ
     )
 
 
+def test_elect_while_the_disk_of_the_controller_is_full_says_that_nobody_can_be_elected(
+    desk: Desk, http: HttpCaller
+) -> None:
+    desk.alter(1, 1, 2)
+    desk.wait(1_600, 2, 3)
+    desk.release(1)
+    http.standing = standing(progress=replace(standing().progress, disk_full=True))
+    status, page = http.post(ELECT, brokerId=3, expectedEpoch=1)
+    assert (status, page["reason"]) == (409, "NOT_IN_SYNC")
+    assert page["error"].startswith("the broker is not in sync: Nobody can be elected: the disk of the controller"), (
+        page
+    )
+
+
 def test_elect_of_who_does_not_keep_up_with_a_leader_says_no_more_than_that(desk: Desk, http: HttpCaller) -> None:
     desk.alter(1, 1, 2)
     status, page = http.post(ELECT, brokerId=3, expectedEpoch=1)
