@@ -70,6 +70,7 @@ class Drive:
     kubelet: Kubelet
     key: Key = field(default_factory=lambda: Key(NAMESPACE, NAME))
     lives: int = 0
+    options: Options = OPTIONS
     reconciler: Reconciler = field(init=False)
     looks: int = 0
 
@@ -107,7 +108,7 @@ class Drive:
             known=Seen(self.api), api=Api(self.api), admins=self.kubelet, now=lambda: world.now,
             ticks=lambda: world.now,
         )  # fmt: skip
-        self.reconciler = Reconciler(means, OPTIONS)
+        self.reconciler = Reconciler(means, self.options)
 
     def set_spec(self, spec: Mapping[str, Any], **annotations: str) -> None:
         before = self.api.find(GROUP_PATH) or {}

@@ -1,11 +1,13 @@
 """An object that the API server refuses: it is told, and what does not rest on it goes on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from k8s.driving import Drive
+from k8s.driving import OPTIONS, Drive
 from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.handlers.objects import Refresh
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
 BROKERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
@@ -79,6 +81,20 @@ async def test_what_starts_from_a_file_that_is_refused_is_not_changed() -> None:
     assert drive.status["updatedReplicas"] == 3
 
 
+async def test_what_was_refused_is_in_the_way_also_of_a_look_in_which_no_controller_answers() -> None:
+    """Then it is not tried again, and holds back what starts from it as before."""
+    drive = await founded()
+    drive.api.faults.refuse = {CONFIG: 422}
+    template = (drive.api.find(BROKERS) or {})["spec"]["template"]
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    await drive.steps(4)
+    assert "ObjectRefused" in [each["code"] for each in drive.status["blocked"]]
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    await drive.steps(60)
+    assert (drive.api.find(BROKERS) or {})["spec"]["template"] == template
+    assert "ObjectRefused" in [each["code"] for each in drive.status["blocked"]]
+
+
 async def test_a_group_is_not_made_while_an_object_is_refused_that_it_needs() -> None:
     drive = Drive.of(SPEC)
     drive.api.faults.refuse = {"serviceaccounts": 403}
@@ -102,6 +118,22 @@ async def test_what_was_refused_is_tried_again_now_and_then_and_when_the_spec_ch
     drive.set_spec({**SPEC, "disruption": {"budget": False}})
     await drive.steps(5)
     assert (drive.status["blocked"], drive.condition("Degraded")["status"]) == ([], "False")
+
+
+async def test_what_is_refused_stays_so_while_few_objects_may_be_applied_again() -> None:
+    """Each try is one more of those, of which all groups together have only so many."""
+    drive = await founded()
+    drive.options = replace(OPTIONS, refresh=Refresh(every=100.0, apart=1000.0, at_once=20))
+    drive.begin()
+    await drive.settle()
+    drive.api.faults.refuse = {CONFIG: 403}
+    drive.kubelet.tick(200.0)
+    told = []
+    for _ in range(90):
+        await drive.steps(2)
+        told.append(drive.condition("Degraded")["reason"])
+    first = told.index("ObjectRefused")
+    assert set(told[first:]) == {"ObjectRefused"}
 
 
 async def test_a_claim_that_is_refused_is_named() -> None:

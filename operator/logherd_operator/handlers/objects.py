@@ -92,7 +92,9 @@ class Objects:
                 first = [each for each in first_counts(plan) if not held or sight.observed.has(each)]
                 attempt = partial(self._keep_workload, document, sight, first, memory)
                 taken += await tries.at(_what(document), attempt)
-            elif not self._unknown_yet(document, sight):
+            elif self._unknown_yet(document, sight):
+                tries.hold(_what(document))
+            else:
                 taken += await tries.at(_what(document), partial(self._keep, document, sight, memory))
         await self._prune(drawn.digests.keys(), site, memory, tries)
         for claim in sight.claims:
@@ -110,7 +112,7 @@ class Objects:
         name = _admin(site)
         path = f"/api/v1/namespaces/{site.namespace}/secrets/{name}"
         last = memory.applied.get(path)
-        if memory.token and last is not None and not self._due(last[1]):
+        if memory.token and last is not None and not self._due(f"Secret {name}", last[1], memory):
             return []
         found = await self._api.find(path)
         if found is None and site.controllers_of == site.name:
@@ -157,7 +159,7 @@ class Objects:
     async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
         path = path_of(document)
         digest, last = _known_digest(path, memory), memory.applied.get(path)
-        if last is not None and last[0] == digest and not self._due(last[1]):
+        if last is not None and last[0] == digest and not self._due(_what(document), last[1], memory):
             return []
         if last is None:
             found = await self._standing(path, document["kind"])
@@ -197,8 +199,11 @@ class Objects:
                 )  # fmt: skip
             return None
 
-    def _due(self, applied_at: float) -> bool:
+    def _due(self, what: str, applied_at: float, memory: Memory) -> bool:
+        """Is it to be applied again? What was refused is, whatever others cost: unasked it would pass for applied."""
         now = self._clock()
+        if what in memory.refusals:
+            return True
         if now - applied_at < self._refresh.every:
             return False
         self._spare += (now - self._filled_at) / self._refresh.apart
@@ -229,7 +234,8 @@ class Objects:
         generation = str((seen or {}).get("metadata", {}).get("generation", ""))
         digest, last = _known_digest(path, memory), memory.applied.get(path)
         touched = memory.applied.get(f"{path}#generation", ("", 0.0))[0] != generation
-        if last is not None and last[0] == digest and not touched and not self._due(last[1]):
+        as_applied = last is not None and last[0] == digest and not touched
+        if last is not None and as_applied and not self._due(_what(document), last[1], memory):
             return []
         metadata = {**document["metadata"], "resourceVersion": version}
         if "rollingUpdate" in (seen or {}).get("spec", {}).get("updateStrategy", {}):

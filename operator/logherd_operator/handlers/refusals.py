@@ -46,6 +46,10 @@ class Tries:
         self._memory.refusals.pop(what, None)
         return found
 
+    def hold(self, what: str) -> None:
+        """It is wanted, and not to be tried now: what was refused of it before stays so."""
+        self._wanted.add(what)
+
     @property
     def failed(self) -> bool:
         """Was any of them refused so far?"""
