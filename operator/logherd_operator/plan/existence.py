@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, SetRules
-from logherd_operator.plan.guards import volume_stays
+from logherd_operator.plan.guards import not_kept, volume_stays
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation
 from logherd_operator.spec.replication import Failover
@@ -119,7 +119,7 @@ def found(situation: Situation) -> Iterator[Step]:
     if group is None or group.founded:
         return
     wanted, have = situation.spec.replicas, platform.brokers or 0
-    if wanted > have and situation.by_controllers:
+    if wanted > have and situation.by_controllers and not_kept(situation) is None:
         yield Act(action=SetMembers(component="broker", count=wanted, before=have, reason=f"{wanted} brokers found it"))
     if wanted < group.rules.replicas and situation.by_controllers and group.epoch == 0:
         yield Act(

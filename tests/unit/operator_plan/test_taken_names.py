@@ -85,6 +85,17 @@ def test_no_place_is_added_that_could_not_be_taken_away_and_one_that_is_missing_
     assert (action.before, action.count) == (2, 3)
 
 
+def test_no_place_is_added_to_a_group_that_is_founded() -> None:
+    """What is started there might start from what is somebody else's."""
+    unfounded = group(3, epoch=0, founded=False, leader=None, serving=False, in_sync=())
+    observed = look(3, group=unfounded)
+    (action, *_) = decide(observed, replicas=5).actions
+    assert isinstance(action, SetMembers)
+    held = decide(taken(observed), replicas=5)
+    assert not [each for each in held.actions if isinstance(each, SetMembers)]
+    assert held.codes == {Code.NAME_TAKEN}
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_leader_does_not_hand_over_for_a_restart_that_is_held_back(ordered: bool) -> None:
     """Once the others are restarted only it is left."""
