@@ -10,6 +10,20 @@ __all__ = ["edits_of"]
 
 Fields = Mapping[str, Any]
 
+_BEFORE = "before-first-apply"
+"""Not a person: the API server's name for all that was there when the first one applied."""
+
+_FILLED_IN = frozenset(
+    f"f:{each}"
+    for each in (
+        "apiVersion", "defaultMode", "dnsPolicy", "failureThreshold", "imagePullPolicy", "periodSeconds", "protocol",
+        "restartPolicy", "schedulerName", "scheme", "successThreshold", "terminationMessagePath",
+        "terminationMessagePolicy", "timeoutSeconds",
+    )
+)  # fmt: skip
+"""What the API server fills in where nobody says it: who writes the whole object back, as `kubectl replace` does, is
+recorded as having said that, too."""
+
 
 def edits_of(metadata: Mapping[str, Any]) -> str:
     """Who, and what beyond that which we say: `kubectl-edit: spec.containers[broker].env[DEBUG]`; empty if nothing.
@@ -18,13 +32,18 @@ def edits_of(metadata: Mapping[str, Any]) -> str:
     """
     records = metadata.get("managedFields") or ()
     ours: Fields = next((_template(each) for each in records if _is_applied(each)), {})
-    said = ((each["manager"], _beyond(_template(each), ours)) for each in records if each["manager"] != FIELD_MANAGER)
-    return "; ".join(f"{who}: {', '.join(places)}" for who, found in said if (places := sorted(found)))
+    said = ((_manager(each), sorted(_beyond(_template(each), ours))) for each in records)
+    theirs = ((who, places) for who, places in said if places and who not in (FIELD_MANAGER, _BEFORE))
+    return "; ".join(f"{who or '(unnamed)'}: {', '.join(places)}" for who, places in theirs)
 
 
 def _is_applied(record: Fields) -> bool:
     """Is it what we apply? What we patch beside it, as counts, has a record of its own."""
-    return (record["manager"], record["operation"]) == (FIELD_MANAGER, "Apply")
+    return (_manager(record), record.get("operation")) == (FIELD_MANAGER, "Apply")
+
+
+def _manager(record: Fields) -> str:
+    return str(record.get("manager", ""))
 
 
 def _template(record: Fields) -> Fields:
@@ -38,7 +57,8 @@ def _beyond(theirs: Fields, ours: Fields, place: str = "") -> Iterator[str]:
             continue
         where = f"{place}{_words(key)}".removeprefix(".")
         if key not in ours:
-            yield where
+            if key not in _FILLED_IN and not (key == "f:securityContext" and not inner):
+                yield where
         else:
             yield from _beyond(inner, ours[key], where)
 

@@ -44,8 +44,9 @@ def say_what_is_taken(situation: Situation) -> Iterator[Step]:
         yield Block(
             code=Code.TEMPLATE_EDITED,
             message=f"pods are made from more than the group says: {'; '.join(situation.observed.added)}",
-            unblocks="take it out of the StatefulSet, or say it in podTemplate of the group; with the one as with the "
-            "other the pods are restarted once, one after the other, as they were for it",
+            unblocks="take it out of the StatefulSet, for which its pods are restarted once, one after the other, as "
+            "they were for it; a broker's variables, volumes, mounts and sidecars can be said in podTemplate of the "
+            "group, and labels and annotations, which come there with the next restart",
         )  # fmt: skip
 
 
