@@ -37,12 +37,14 @@ class Killed(BaseException):
 @dataclass
 class Faults:
     """After `kill_after` writes the operator is dead; the answer of write `lose` never arrives; `refuse` is a status
-    for every write whose path has a certain word in it, as `unreadable` is for reads, with 403; `down`: nobody answers.
+    for every write whose path has a certain word in it, as `unreadable` is for reads, with 403; `because` begins its
+    message; `down`: nobody answers.
     """
 
     kill_after: int | None = None
     lose: int | None = None
     refuse: dict[str, int] = field(default_factory=dict)
+    because: str = ""
     unreadable: tuple[str, ...] = ()
     down: bool = False
 
@@ -112,7 +114,7 @@ class ApiServer:
             return Reply(200, found) if found else _error(404, "not found")
         for word, status in self.faults.refuse.items():
             if word in path:
-                return _error(status, f"refused: {word}")
+                return _error(status, f"{self.faults.because}refused: {word}")
         reply = self._write(method, path, copy.deepcopy(body), content_type, options)
         self.writes += 1
         self.journal.append((method, path))

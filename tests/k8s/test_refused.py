@@ -31,9 +31,16 @@ def stuck(drive: Drive) -> list[str]:
     return [each["metadata"]["name"] for each in pods if each["status"]["containerStatuses"]]
 
 
-async def test_an_ordered_hand_over_is_done_while_the_stateful_set_is_refused_and_nobody_is_restarted() -> None:
+AWAY = 'Internal error occurred: failed calling webhook "rules.example.com": failed to call webhook: '
+
+
+@pytest.mark.parametrize(("status", "because"), [(422, ""), (500, AWAY)])
+async def test_an_ordered_hand_over_is_done_while_the_stateful_set_is_refused_and_nobody_is_restarted(
+    status: int, because: str
+) -> None:
     drive = await founded()
-    drive.api.faults.refuse = {f"statefulsets/{NAME}-broker": 422}
+    drive.api.faults.because = because
+    drive.api.faults.refuse = {f"statefulsets/{NAME}-broker": status}
     before = uids(drive)
     drive.set_spec({**SPEC, "image": "logherd:good-2"}, switchover="2@1")
     await drive.steps(120)
@@ -42,7 +49,7 @@ async def test_an_ordered_hand_over_is_done_while_the_stateful_set_is_refused_an
     (block,) = drive.status["blocked"]
     assert block["code"] == "ObjectRefused"
     assert f"the StatefulSet {NAME}-broker: " in block["message"]
-    assert f"422: refused: statefulsets/{NAME}-broker" in block["message"]
+    assert f"{status}: {because}refused: statefulsets/{NAME}-broker" in block["message"]
     drive.api.faults.refuse = {}
     await drive.settle()
     assert (drive.status["blocked"], drive.status["updatedReplicas"], drive.status["phase"]) == ([], 3, "Running")

@@ -16,7 +16,7 @@ class Unreachable(ClusterError):
 
 
 class OwnFault(Unreachable):
-    """The API server answered that it failed (500 and above)."""
+    """The API server answered that it failed (500 and above), for a reason of its own."""
 
 
 class Refused(ClusterError):
@@ -40,13 +40,19 @@ class NotNow(Refused):
     """Too many requests, or a disruption budget holds it back (429)."""
 
 
+_WEBHOOK = "failed calling webhook"
+"""In the API server's words when it could not ask somebody who has a say in a change, which was not done then."""
+
 _KINDS: dict[int, type[Refused]] = {404: NotFound, 409: Conflict, 429: NotNow}
 
 
 def refusal(call: str, status: int, document: dict[str, Any]) -> ClusterError:
-    """The error for an answer of the API server; its own faults leave open what was done."""
+    """The error for an answer of the API server; its own faults leave open what was done.
+
+    That a webhook does not answer is none: it is about certain objects, and lasts for as long as that webhook is away.
+    """
     said = str(document.get("message") or document.get("reason") or "no reason was given")
     message = f"{call}: {status}: {said}"
-    if status >= 500:
+    if status >= 500 and _WEBHOOK not in said:
         return OwnFault(message)
     return _KINDS.get(status, Refused)(status, message, document)

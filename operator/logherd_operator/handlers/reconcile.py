@@ -109,7 +109,8 @@ class Reconciler:
                 return _SOON
             # Unless it only comes too often, it stays refused until a person changes the spec or our rights.
             if not isinstance(refusal, NotNow):
-                await self._tell_invalid(group, f"the API server refuses a look at the group: {refusal}", memory)
+                why = f"the API server refuses a look at the group or its status: {refusal}"
+                await self._tell_invalid(group, why, memory)
             raise
         self._missed.discard(key)
         return again

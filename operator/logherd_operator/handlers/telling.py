@@ -50,7 +50,8 @@ def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
     known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
     conditions = [
         {"type": kind, "status": "Unknown", "reason": "InvalidSpec",
-         "message": "not told while the spec, or a look at the group, is refused", "observedGeneration": generation}
+         "message": "not told while the spec, a look at the group or its status is refused",
+         "observedGeneration": generation}
         for kind in known if kind != "Degraded"
     ]  # fmt: skip
     conditions.append(_invalid(fault, generation))
