@@ -15,8 +15,8 @@ from system.test_up import kill
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(600)]
 
-_SENT_MIN = 100
-"""Fewer prove nothing: the client sends up to 200 a second, and 20 on a busy machine."""
+_SENT_MIN = 50
+"""Fewer prove nothing: of some 350 in the ten seconds in which three leaders are killed."""
 
 
 def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path
         assert len(led) == 3
         assert len(found["sent"]) >= _SENT_MIN
         # A thread of this client that finds its table of connections locked gives up at once, all retries within a
-        # millisecond: now and then a send fails as the connections break, one of each thread at each kill if it comes to
-        # the worst. It says so then.
+        # millisecond: now and then a send fails as the connections break, at worst one of each thread at each kill. It
+        # says so then.
         assert len(found["failed"]) <= 3 * 4 + len(found["sent"]) // 20, found["failed"]
         assert set(found["seen"]) >= set(found["sent"])
         unknown = {text.partition(":")[0] for text in found["failed"]}
