@@ -32,7 +32,10 @@ def _run(*command: str) -> None:
 def kernel_complaints() -> list[str]:
     """The latest that the kernel says of file systems and their devices, beyond what a power cut here always brings;
     nothing where it may not be asked. It helps to explain a failure: disks of other tests are told of, too."""
-    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout.splitlines()
+    program = shutil.which("dmesg")
+    if program is None:
+        return []
+    said = subprocess.run([program], capture_output=True, text=True, check=False).stdout.splitlines()
     return [line for line in said if re.search("EXT4-fs|JBD2|loop[0-9]", line) and not _ORDINARY.search(line)][-20:]
 
 

@@ -42,10 +42,15 @@ def answered(result: SendResult) -> None:
     say(status=int(result.status), msgId=result.msg_id, offset=result.offset)
 
 
-def send(given: argparse.Namespace) -> None:
+def producing(given: argparse.Namespace) -> Producer:
     producer = Producer(f"{given.group}-producer")
     producer.set_namesrv_addr(given.name_server)
     producer.start()
+    return producer
+
+
+def send(given: argparse.Namespace) -> None:
+    producer = producing(given)
     made = [message(given, f"python-{i}-") for i in range(given.count)]
     if given.verb == "batch":
         answered(producer.send_batch(made))
@@ -122,11 +127,8 @@ def poll(given: argparse.Namespace) -> None:
 def keep(given: argparse.Namespace) -> None:
     seen: list[str] = []
     consumer = consuming(given, lambda got: seen.append(got.body.decode()))
-    producer = Producer(f"{given.group}-producer")
-    producer.set_namesrv_addr(given.name_server)
-    producer.start()
+    producer = producing(given)
     sent, failed = list[str](), list[str]()
-
     ended = threading.Event()
 
     def work(thread: int) -> None:

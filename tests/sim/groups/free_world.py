@@ -128,10 +128,11 @@ class FreeWorld(GroupWorld):
             wrong = self._wrong() or ("" if fate.acknowledged > before else "nothing is acknowledged")
             steady = 0 if wrong else steady + 1
             held_before, held = held, sum(each.volume.committed for each in self._behind())
-            if held > held_before > 0:
-                until, patience = min(until + _LOOK_US, end), _PATIENCE + 1
+            gains = held > held_before > 0
+            if gains:
+                until = min(until + _LOOK_US, end)
             # An operator who orders something else all the time would never see a group at work.
-            patience = patience - 1 if wrong else _PATIENCE
+            patience = patience - 1 if wrong and not gains else _PATIENCE
             if patience < 0 and self.now_us > until - CALM_US // 2 and self.mode == "static":
                 self.registry.rescue(self, Random(self.now_us))
                 patience = _PATIENCE
