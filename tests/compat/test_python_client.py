@@ -1,41 +1,18 @@
 """The unmodified client for Python, which is the C++ client beneath, sends and receives."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compat.conftest import needs
 from compat.driver import Driver
 from compat.payloads import sha256
+from compat.python_client import PythonClient
 from compat.rocketmq import RocketMQ
 from compat.server import Server
-from compat.toolchain import HERE, install_python_client
+from compat.toolchain import install_python_client
 
-PROGRAM = HERE / "python" / "program.py"
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
-
-
-class PythonClient:
-    """Runs the Python program, one process for each verb."""
-
-    def __init__(self, client: Path, name_server: str, home: Path) -> None:
-        self.name_server = name_server
-        self.environment = {**os.environ, "PYTHONPATH": str(client), "HOME": str(home)}
-
-    def run(self, verb: str, topic: str, **flags: Any) -> list[dict[str, Any]]:
-        """What it printed, line by line."""
-        options = {"name-server": self.name_server, "topic": topic, **flags}
-        command = [sys.executable, str(PROGRAM), *(f"--{name}={each}" for name, each in options.items()), verb]
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=90, check=False
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-2000:]
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """The stock client for Python at a group whose leader is killed: nothing that was acknowledged is lost."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from compat.conftest import needs
-from compat.toolchain import HERE, install_python_client
+from compat.python_client import PythonClient
+from compat.toolchain import install_python_client
 from system.local_group import LocalGroup, await_true
 from system.test_up import kill
 
@@ -25,16 +24,13 @@ def test_leaders_are_killed_and_the_python_client_sends_and_receives_on(tmp_path
         started = group.up()
         assert started.returncode == 0, started.stderr
         assert group.client("topic", "create", "t", "--queues", "4").returncode == 0
-        command = [
-            sys.executable, str(HERE / "python" / "program.py"), "--name-server", group.name_servers, "--topic", "t",
-            "--group", "keeping", "--seconds", "120", "keep",
-        ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(client), "HOME": str(tmp_path)}
+        python = PythonClient(client, group.name_servers, tmp_path)
+        command = python.command("keep", "t", group="keeping", seconds=120)
         with (
             (tmp_path / "said").open("w") as said,
             (tmp_path / "complained").open("w") as complained,
             subprocess.Popen(
-                command, env=environment, stdin=subprocess.PIPE, stdout=said, stderr=complained
+                command, env=python.environment, stdin=subprocess.PIPE, stdout=said, stderr=complained
             ) as working,
         ):
             try:

@@ -1,7 +1,8 @@
 """What the gate does with links that the test holds in its hand, and with a pull that waited for this broker."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -22,7 +23,7 @@ from logherd.wire.headers import decode_header, encode_header
 from logherd.wire.headers.forwarding import ForwardedHeader, ForwardingRefusal, Refused, ToClientHeader
 from logherd.wire.headers.offsets import QueryConsumerOffsetHeader
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
-from unit.app.forwarding.rig import TOPIC, eventually, group_of, send_frame
+from unit.app.forwarding.rig import TOPIC, Node, eventually, group_of, send_frame
 from unit.service.client_fakes import FakeClock
 
 AHEAD_MS = 5_000_000
@@ -67,10 +68,15 @@ class Links:
         """Nothing is open."""
 
 
-def held_links(gate: Gate) -> Links:
-    links = Links()
-    gate._links = cast("LeaderLinks", links)
-    return links
+@asynccontextmanager
+async def following(folder: Path) -> AsyncIterator[tuple[Node, Gate, Links]]:
+    """A broker that follows a leader in epoch 3, to which nothing goes but by links that the test holds."""
+    async with group_of(1, folder) as group:
+        (node,) = group.nodes
+        gate, links = node.broker._forwarding.gate, Links()
+        gate._links = cast("LeaderLinks", links)
+        node.leadership.set(Following("127.0.0.1:1", 3))
+        yield node, gate, links
 
 
 def marks_of(frame: Frame) -> ForwardedHeader:
@@ -92,11 +98,7 @@ def asked(client: Connection, frame: Frame) -> asyncio.Future[Frame]:
 
 async def test_h10_whatever_goes_to_the_leader_has_its_time_by_the_leaders_clock(tmp_path: Path) -> None:
     """Clients that are named too late by that clock would be unknown to a new leader."""
-    async with group_of(1, tmp_path) as group:
-        (node,) = group.nodes
-        gate = node.broker._forwarding.gate
-        links = held_links(gate)
-        node.leadership.set(Following("127.0.0.1:1", 3))
+    async with following(tmp_path) as (node, gate, links):
         assert links.followed == [Following("127.0.0.1:1", 3)]
         client = await node.connect()
         calls = [asked(client, heartbeat())]
@@ -124,11 +126,7 @@ async def test_h10_whatever_goes_to_the_leader_has_its_time_by_the_leaders_clock
 
 
 async def test_the_link_to_a_former_leader_is_closed_once_nothing_is_open_on_it(tmp_path: Path) -> None:
-    async with group_of(1, tmp_path) as group:
-        (node,) = group.nodes
-        gate = node.broker._forwarding.gate
-        links = held_links(gate)
-        node.leadership.set(Following("127.0.0.1:1", 3))
+    async with following(tmp_path) as (node, gate, links):
         gate.link_opened(7, 3, 0)
         client = await node.connect()
         call = asked(client, send_frame(b"x"))
@@ -172,11 +170,7 @@ async def test_h11_a_pull_that_waited_for_this_broker_to_lead_commits_nothing(tm
 
 
 async def test_a_leader_on_another_broker_hears_who_the_clients_are_before_what_they_ask(tmp_path: Path) -> None:
-    async with group_of(1, tmp_path) as group:
-        (node,) = group.nodes
-        gate = node.broker._forwarding.gate
-        links = held_links(gate)
-        node.leadership.set(Following("127.0.0.1:1", 3))
+    async with following(tmp_path) as (node, gate, links):
         client = await node.connect()
         call = asked(client, heartbeat())
         await eventually(lambda: gate.held == 1)
@@ -212,11 +206,7 @@ async def test_the_services_here_hear_who_the_clients_are_before_what_they_ask(
 
 
 async def test_h10_what_a_leader_does_not_answer_in_time_is_unknown_and_not_sent_again(tmp_path: Path) -> None:
-    async with group_of(1, tmp_path) as group:
-        (node,) = group.nodes
-        gate = node.broker._forwarding.gate
-        links = held_links(gate)
-        node.leadership.set(Following("127.0.0.1:1", 3))
+    async with following(tmp_path) as (node, gate, links):
         gate.link_opened(7, 3, 0)
         client = await node.connect()
         call = asked(client, send_frame(b"x"))
@@ -255,11 +245,7 @@ async def test_when_the_time_of_one_that_waits_is_over_the_gate_looks_again_for_
 async def test_a_link_for_a_leader_that_is_not_wanted_any_more_is_closed_though_nothing_else_happens(
     tmp_path: Path,
 ) -> None:
-    async with group_of(1, tmp_path) as group:
-        (node,) = group.nodes
-        gate = node.broker._forwarding.gate
-        links = held_links(gate)
-        node.leadership.set(Following("127.0.0.1:1", 3))
+    async with following(tmp_path) as (_, gate, links):
         gate.link_opened(7, 2, 0)
         await eventually(lambda: links.closed == [7])
 
