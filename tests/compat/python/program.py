@@ -10,16 +10,20 @@ import argparse
 import hashlib
 import itertools
 import json
+import queue
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, RecvMessage, SendResult
+from rocketmq.exceptions import ProducerException
 
 PAUSE_SECONDS = 0.02
+ATTEMPTS = 10
 _lock = threading.Lock()
 
 
@@ -53,34 +57,57 @@ def send(given: argparse.Namespace) -> None:
     producer = producing(given)
     made = [message(given, f"python-{i}-") for i in range(given.count)]
     if given.verb == "batch":
-        answered(producer.send_batch(made))
+        answered(insist(lambda: producer.send_batch(made)))
     elif given.verb == "async":
-        waiting = threading.Semaphore(0)
-
-        def told(result: SendResult) -> None:
-            answered(result)
-            waiting.release()
-
-        def failed(error: Exception) -> None:
-            say(error=str(error))
-            waiting.release()
-
-        for each in made:
-            producer.send_async(each, told, failed)
-        for _ in made:
-            waiting.acquire(timeout=given.seconds)
+        send_all_at_once(producer, made, given.seconds)
     elif given.verb == "oneway":
         # An answer to the last one says that all before it on this connection have arrived.
         for each in made[:-1]:
             producer.send_oneway(each)
-        producer.send_sync(made[-1])
+        insist(lambda: producer.send_sync(made[-1]))
     elif given.verb == "orderly":
         for i, each in enumerate(made):
-            answered(producer.send_orderly(each, i % 2))
+            answered(insist(partial(producer.send_orderly, each, i % 2)))
     else:
         for each in made:
-            answered(producer.send_sync(each))
+            answered(insist(partial(producer.send_sync, each)))
     producer.shutdown()
+
+
+def insist(send: Callable[[], SendResult]) -> SendResult:
+    """This client refuses a send at once, with each of its own attempts, while its heartbeats' thread connects."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return send()
+        except ProducerException as error:
+            print(f"sent again: {error}", file=sys.stderr)
+            time.sleep(PAUSE_SECONDS)
+    return send()
+
+
+def send_all_at_once(producer: Producer, made: list[Message], seconds: float) -> None:
+    """Without waiting for one before the next; what is refused is sent again, as in `insist`."""
+    outcomes: queue.Queue[tuple[Message, SendResult | Exception]] = queue.Queue()
+
+    def start(each: Message) -> None:
+        producer.send_async(each, lambda result: outcomes.put((each, result)), lambda e: outcomes.put((each, e)))
+
+    for each in made:
+        start(each)
+    left, again = len(made), ATTEMPTS
+    while left:
+        each, outcome = outcomes.get(timeout=seconds)
+        if isinstance(outcome, Exception) and again:
+            print(f"sent again: {outcome}", file=sys.stderr)
+            again -= 1
+            time.sleep(PAUSE_SECONDS)
+            start(each)
+            continue
+        left -= 1
+        if isinstance(outcome, Exception):
+            say(error=str(outcome))
+        else:
+            answered(outcome)
 
 
 def received(got: RecvMessage) -> None:
