@@ -51,7 +51,8 @@ def test_spark_writes_each_flight_once_while_the_leaders_pod_is_deleted(scene: S
         epoch = orders.epoch
         orders.delete_pod(orders.leader())
         orders.wait_for_epoch(epoch)
-        assert scene.stored(_TOPIC, _QUEUES) < _ROWS, "the leader went when all was written"
+        (stored,) = eventually(lambda: (scene.stored(_TOPIC, _QUEUES),), "the new leader says what it has")
+        assert stored < _ROWS, "the leader went when all was written"
         eventually(lambda: _ended(scene), "the driver ends", seconds=900, pause=1, words=lambda: _words(scene))
     said = cluster.kubectl("-n", NAMESPACE, "logs", "-l", f"spark-role=driver,{_JOB_LABEL}", "--tail=-1")
     assert f"sent {_ROWS} stored {_ROWS} lost 0 duplicated 0" in said, said[-3000:]

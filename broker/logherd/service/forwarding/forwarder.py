@@ -71,7 +71,7 @@ class Forwarder:
 
     1. Each request that wants an answer gets exactly one, unless its client is gone.
     2. A request is sent again only after the leader's typed refusal, which proves that nothing was done, or when no
-       byte of it was written. Otherwise its client hears "unknown" (H10).
+       byte of it was written, or if it is one that changes nothing. Otherwise its client hears "unknown" (H10).
     3. Requests of one connection reach leaders in the order of arrival. What waits for another client's answer or for
        messages does not hold up what comes after it.
     4. An offset commit is sent at once and once, or refused (H11).
@@ -241,7 +241,8 @@ class Forwarder:
         errand = self._settle(link_number, number)
         if errand is None:
             return []
-        effects = _answer(errand, unknown(errand, why)) if written else self._return(errand, now_ms)
+        harmless = not written or errand.handling.kind is Kind.READ
+        effects = self._return(errand, now_ms) if harmless else _answer(errand, unknown(errand, why))
         return effects + self._go_on(errand.caller, now_ms)
 
     def tick(self, *, now_ms: int) -> list[Effect]:
@@ -353,7 +354,7 @@ class Forwarder:
         return errand
 
     def _return(self, errand: Errand, now_ms: int) -> list[Effect]:
-        """Nothing was done of a request that was away: it takes its place among those that wait."""
+        """Nothing was changed by a request that was away: it takes its place among those that wait."""
         if errand.caller.gone:
             return []
         if errand.handling.kind is Kind.COMMIT:

@@ -29,6 +29,8 @@ class Kind(Enum):
 
     CHANGE = "change"
     """May append. Everything that is not one of the others counts as this."""
+    READ = "read"
+    """Changes nothing wherever it is carried out, so that another leader may be asked as well."""
     PULL = "pull"
     """Waits at the leader for as long as it says itself."""
     COMMIT = "commit"
@@ -51,6 +53,19 @@ class Handling(NamedTuple):
 
 
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_READS = (
+    RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID, RequestCode.QUERY_CONSUME_QUEUE,
+    RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, RequestCode.GET_MAX_OFFSET,
+    RequestCode.GET_MIN_OFFSET, RequestCode.GET_EARLIEST_MSG_STORETIME, RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.QUERY_CORRECTION_OFFSET, RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_TOPIC_STATS_INFO, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST, RequestCode.GET_PRODUCER_CONNECTION_LIST,
+    RequestCode.GET_ALL_PRODUCER_INFO, RequestCode.GET_CONSUME_STATS, RequestCode.GET_BROKER_CONSUME_STATS,
+    RequestCode.QUERY_CONSUME_TIME_SPAN, RequestCode.QUERY_TOPICS_BY_CONSUMER,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+)  # fmt: skip
 _LOCKS = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 _RELAYED = (
     RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.CONSUME_MESSAGE_DIRECTLY,
@@ -61,6 +76,7 @@ _RELAYED = (
 def _table() -> dict[int, Handling]:
     sent_on = (code for code, route in ROUTES.items() if route.where in (Where.FORWARD, Where.BOTH))
     table = dict.fromkeys(sent_on, Handling(Kind.CHANGE))
+    table.update(dict.fromkeys(map(int, _READS), Handling(Kind.READ)))
     table.update(dict.fromkeys(map(int, _PULLS), Handling(Kind.PULL, ordered=False, answer_ms=_SLACK_MS)))
     table.update(dict.fromkeys(map(int, _LOCKS), Handling(Kind.CHANGE, hold_ms=_LOCK_HOLD_MS)))
     table.update(dict.fromkeys(map(int, _RELAYED), Handling(Kind.RELAYED, ordered=False)))

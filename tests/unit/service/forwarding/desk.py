@@ -11,9 +11,9 @@ from logherd.wire.headers import encode_header
 from logherd.wire.headers.forwarding import ForwardingRefusal
 from unit.service.client_fakes import FakeSession
 
-SEND, PULL, COMMIT, LOCK = (
+SEND, PULL, COMMIT, LOCK, READ = (
     int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE), int(RequestCode.UPDATE_CONSUMER_OFFSET),
-    int(RequestCode.LOCK_BATCH_MQ),
+    int(RequestCode.LOCK_BATCH_MQ), int(RequestCode.GET_MAX_OFFSET),
 )  # fmt: skip
 NOW = 10_000
 A = Following("a:1", 5)

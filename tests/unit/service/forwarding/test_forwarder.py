@@ -1,5 +1,6 @@
 """Each rule of the forwarder by itself."""
 
+from unittest.mock import ANY
 from weakref import ref
 
 import pytest
@@ -19,6 +20,7 @@ from unit.service.forwarding.desk import (
     NOW,
     OK,
     PULL,
+    READ,
     SEND,
     A,
     B,
@@ -129,6 +131,34 @@ def test_h10_what_was_written_and_not_answered_is_unknown(desk: Desk) -> None:
     desk.ask()
     assert code_of(desk.lose(1, written=True)) == 1
     assert desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW) == []
+
+
+def test_what_changes_nothing_is_asked_again_also_if_it_was_written(desk: Desk) -> None:
+    desk.link()
+    desk.ask(READ)
+    desk.ask()
+    desk.forwarder.lost(LINK)
+    assert desk.forwarder.unanswered(LINK, 1, written=True, why="gone", now_ms=NOW) == []
+    assert code_of(desk.lose(2, written=True)) == 1
+    assert sent(desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW), NEXT) == [1]
+    assert desk.answer(1, link=NEXT) == [Relay(ANY, OK)]
+
+
+def test_what_changes_nothing_is_not_asked_again_when_its_time_is_over(desk: Desk) -> None:
+    desk.link()
+    desk.ask(READ)
+    assert code_of(desk.forwarder.unanswered(LINK, 1, written=True, why="late", now_ms=NOW + HOLD_MS)) == 14
+
+
+def test_what_changes_nothing_is_asked_of_the_new_leader_when_the_old_one_had_its_time(desk: Desk) -> None:
+    desk.link()
+    desk.ask(READ)
+    desk.link(NEXT, B)
+    assert desk.ask() == []
+    closed, *rest = desk.forwarder.tick(now_ms=NOW + 500)
+    assert closed == CloseLink(LINK)
+    assert sent(rest, NEXT) == [1, 2]
+    assert desk.answer(1) == []  # it comes after all
 
 
 def test_a_pull_that_was_lost_may_be_pulled_again_at_once(desk: Desk) -> None:

@@ -45,3 +45,14 @@ def test_h12_what_a_broker_asks_of_clients_is_not_taken_from_them(code: int) -> 
 @pytest.mark.parametrize("code", [25, 26, 28, 315])
 def test_h9_one_brokers_configuration_and_state_are_answered_by_the_broker_that_was_asked(code: int) -> None:
     assert ROUTES[code].where is Where.HERE
+
+
+def test_h10_what_may_change_something_is_never_taken_for_what_changes_nothing() -> None:
+    changes = {request_name(code) for code, row in HANDLING.items() if row.kind is Kind.CHANGE}
+    assert changes == {
+        "SEND_MESSAGE", "SEND_MESSAGE_V2", "SEND_BATCH_MESSAGE", "SEND_REPLY_MESSAGE", "SEND_REPLY_MESSAGE_V2",
+        "INVOKE_BROKER_TO_RESET_OFFSET", "CLONE_GROUP_OFFSET", "UPDATE_AND_CREATE_TOPIC",
+        "UPDATE_AND_CREATE_TOPIC_LIST", "DELETE_TOPIC_IN_BROKER", "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP",
+        "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", "DELETE_SUBSCRIPTIONGROUP", "LOCK_BATCH_MQ", "UNLOCK_BATCH_MQ",
+        "WRITER_OPEN", "WRITER_CHUNK", "WRITER_COUNT", "WRITER_CLOSE", "HEART_BEAT", "UNREGISTER_CLIENT",
+    }  # fmt: skip

@@ -19,6 +19,7 @@ from logherd.wire.headers.forwarding import ForwardedHeader
 from unit.service.client_fakes import FakeSession
 
 SEND, PULL, COMMIT = int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE), RequestCode.UPDATE_CONSUMER_OFFSET
+READ = int(RequestCode.QUERY_CONSUMER_OFFSET)
 HELD_MAX_MS = 2_500
 TICK_MS = 20
 LIMITS = ForwarderLimits(
@@ -85,9 +86,9 @@ class World:
         session = self.random.choice(self.sessions)
         self._last += 1
         body = b"%08d" % self._last + b"x" * self.random.choice((0, 0, 100, 3_000))
-        code = self.random.choices((SEND, PULL, COMMIT), (7, 2, 2))[0]
+        code = self.random.choices((SEND, PULL, COMMIT, READ), (7, 2, 2, 2))[0]
         ext = {"sysFlag": "3", "suspendTimeoutMillis": "5000"} if code == PULL else {}
-        oneway = code != PULL and self.random.random() < 0.2
+        oneway = code not in (PULL, READ) and self.random.random() < 0.2
         frame = Frame(code, self._last, ext=ext, body=body, flag=Flag.ONEWAY if oneway else 0)
         self.asked[body] = (session, frame, self.now_ms)
         self.carry_out(self.forwarder.take(session, frame, now_ms=self.now_ms), fresh=body)
@@ -118,7 +119,8 @@ class World:
             link.parked.append(errand)
         else:
             assert self.now_ms < self.asked[frame.body][2] + HELD_MAX_MS, "its time was over"
-            leader.log.append((errand.caller.session.id, frame.body))
+            if frame.code != READ:
+                leader.log.append((errand.caller.session.id, frame.body))
             self._answer(link, errand, Frame(0, 0, flag=Flag.RESPONSE))
 
     @staticmethod
@@ -230,7 +232,7 @@ class World:
                 self._transmit(effect, fresh)
             elif isinstance(effect, Execute):
                 assert self.leads_here
-                if effect.errand.frame.code != PULL:
+                if effect.errand.frame.code not in (PULL, READ):
                     self.here.log.append((effect.errand.caller.session.id, effect.errand.frame.body))
                 self._tell(effect.errand, 0)
             elif isinstance(effect, Relay):
@@ -297,11 +299,12 @@ class World:
             if code is None:
                 assert session.closed or frame.flag & Flag.ONEWAY, body
             elif code == 0:
-                assert stored[body] == (frame.code != PULL), body
+                assert stored[body] == (frame.code not in (PULL, READ)), body
             elif code in (ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL):
                 assert not stored[body], body
             else:
                 assert code == ResponseCode.SYSTEM_ERROR
+                assert frame.code != READ, "what changes nothing is asked again"
             assert stored[body] <= 1, (body, "carried out twice")
         for session_id in {session.id for session, _, _ in self.asked.values()}:
             order = [body for leader in self.leaders for caller, body in leader.log if caller == session_id]
