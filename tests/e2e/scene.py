@@ -20,7 +20,7 @@ from e2e.cluster.pulse import Pulse
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
 from logherd.wire.codes import RequestCode
 from system.blocking import BlockingClient, NoAnswerError, drain_queue
-from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
+from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap, unexcused
 
 __all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "build_layers", "set_up", "spark_layers"]
 
@@ -45,7 +45,7 @@ class Row:
     """What a client saw of one thing that was done. Seconds since 1970.
 
     `still`: how long this machine itself stood still meanwhile. `blamed`: of the failed sends, those that were not on
-    their way then.
+    their way then, nor left waiting by the client itself.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Scene:
         """What is done meanwhile becomes a row of the table, once the group is settled again."""
         self.orders.settle()
         self.producer.wait_for(_BEFORE, since=time.time())
-        begin, result = time.time(), []
+        begin, stranded, result = time.time(), self.producer.stranded(), []
         yield result
         self.producer.wait_for(_AFTER, since=time.time())
         self.orders.settle(seconds)
@@ -90,7 +90,10 @@ class Scene:
         row = Row(
             name, begin, end, longest_gap(self.producer.sends, begin, end), failed,
             still=self.pulse.still(begin, end),
-            blamed=tuple(send for send in failed if not self.pulse.still(send.invoked - 1, send.returned)),
+            blamed=tuple(unexcused(
+                (send for send in failed if not self.pulse.still(send.invoked - 1, send.returned)),
+                self.producer.stranded() - stranded,
+            )),
         )  # fmt: skip
         self.rows.append(row)
         result.append(row)

@@ -1,7 +1,8 @@
 """What is lost without being asked for: processes, pods, volumes, the operator, the API server, a node.
 
 A stock producer sends 200 messages a second all the time. That none is lost is judged when all tests are over. Where no
-send may fail, those do not count that were on their way while the whole machine stood still (`cluster/pulse.py`).
+send may fail, those do not count that were on their way while the whole machine stood still (`cluster/pulse.py`), nor
+those that the client, by its own log, left waiting on a connection that had ended (`checkers/client_log.py`).
 """
 
 import os

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from checkers.client_log import stranded_requests
 from compat.driver import Driver
 
-__all__ = ["Difference", "JavaSend", "SteadyProducer", "compare", "longest_gap"]
+__all__ = ["Difference", "JavaSend", "SteadyProducer", "compare", "longest_gap", "unexcused"]
 
 _MICROS = 1_000_000
+_WAITED_SECONDS = 2.9
+"""A send has three; the client takes a little of it for itself."""
 _WAIT_SECONDS = 60.0
 
 Stored = Mapping[tuple[str, int], tuple[int, Sequence[tuple[int, str]]]]
@@ -84,6 +87,11 @@ class SteadyProducer:
             assert time.monotonic() < deadline, f"not {count} sends stored: {faults.most_common(5)}"
             time.sleep(0.05)
 
+    def stranded(self) -> int:
+        """How many requests its client has left waiting on connections that it knew had ended, by its log so far."""
+        log = self._driver.home / "logs" / "rocketmqlogs" / "remoting.log"
+        return stranded_requests(log.read_text(errors="replace"))
+
 
 def _send(row: Sequence[Any]) -> JavaSend:
     value, invoked, returned, fault, *place = row
@@ -97,6 +105,15 @@ def longest_gap(sends: Iterable[JavaSend], begin: float, end: float) -> float:
         (later - earlier for earlier, later in itertools.pairwise(times) if later > begin and earlier < end),
         default=end - begin,
     )
+
+
+def unexcused(failed: Iterable[JavaSend], stranded: int) -> list[JavaSend]:
+    """Of failed sends those that are not the client's own doing: it says that it left `stranded` requests waiting for
+    their whole time-out."""
+    waited, others = list[JavaSend](), list[JavaSend]()
+    for send in failed:
+        (waited if send.returned - send.invoked >= _WAITED_SECONDS else others).append(send)
+    return others + waited[stranded:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from system.failover import SHAPES, run_rounds
 from system.leader_address import LEADER_ADDRESS, LeaderAddress
 from system.netns import Network, why_unavailable
 from system.replicas import ReplicatedGroup, network_of_group
+from system.steady import unexcused
 
 pytestmark = [
     pytest.mark.system,
@@ -25,8 +26,6 @@ pytestmark = [
 ]
 
 TOPIC = "Orders"
-_WAITED_SECONDS = 2.9
-"""A send has three; the client takes a little of it for itself."""
 PLAN = [
     ("leader killed", 3), ("follower paused", 1), ("planned switch", 2), ("follower cut off", 1), ("leader paused", 2),
     ("rolling restart", 1), ("leader cut off", 1),
@@ -49,11 +48,9 @@ def judge_rounds(
     difference = rounds.difference
     assert difference is not None
     assert (difference.lost, difference.foreign) == ((), ())
-    late = {each.shape: sends for each in rounds.rounds if (sends := rounds.late(each))}
+    late = [send for each in rounds.rounds for send in rounds.late(each)]
     log = (group.directory / "client" / "logs" / "rocketmqlogs" / "remoting.log").read_text()
-    # Excused are those that waited their whole time-out, as many as the client says it left on ended connections.
-    assert [send for sends in late.values() for send in sends if send.returned - send.invoked < _WAITED_SECONDS] == []
-    assert sum(map(len, late.values())) <= stranded_requests(log), late
+    assert unexcused(late, stranded_requests(log)) == []
 
 
 def test_the_plan_has_every_shape() -> None:

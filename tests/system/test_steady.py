@@ -3,7 +3,7 @@
 import pytest
 
 from system.failover import Round, Rounds
-from system.steady import JavaSend, compare, longest_gap
+from system.steady import JavaSend, compare, longest_gap, unexcused
 
 pytestmark = pytest.mark.system
 
@@ -54,3 +54,10 @@ def test_only_sends_that_could_reach_what_was_hurt_are_excused() -> None:
     assert rounds.failed(killed) == [before, during, after]
     assert rounds.late(killed) == [after]
     assert rounds.late(Round("planned switch", "b1", begin=10, over=0, end=20)) == [before, during, after]
+
+
+def test_of_failed_sends_as_many_are_the_clients_own_as_it_left_waiting_for_their_whole_time() -> None:
+    quick, first, second = failed_send("a", 1, 2), failed_send("b", 1, 4), failed_send("c", 1, 4.01)
+    assert unexcused([first, quick, second], 2) == [quick]
+    assert unexcused([first, quick, second], 1) == [quick, second]
+    assert unexcused([first, second], 0) == [first, second]
