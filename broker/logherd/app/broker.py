@@ -238,6 +238,7 @@ class Broker:
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
         self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=LINKS_PER_ADDRESS)
+        self._server.on_leave = self._forwarding.gate.leave
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
         try:

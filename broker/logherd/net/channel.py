@@ -10,7 +10,7 @@ from logherd.net.foreign import foreign_protocol
 from logherd.net.gathering import Gathering
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
-from logherd.net.parting import end_with_fin, end_with_reset, has_arrived
+from logherd.net.parting import end_with_fin, end_with_reset, has_arrived, has_come
 from logherd.net.patience import Patience
 from logherd.wire.codec import FrameReader
 from logherd.wire.errors import FrameError
@@ -96,6 +96,14 @@ class Channel(asyncio.Protocol):
     def quiet(self) -> bool:
         """Whether no request runs and nothing waits to be written."""
         return self._intake.running == 0 and self._outbox.size == 0
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is on its way here, in either direction, that this side can know of."""
+        transport = self._transport
+        if transport is None or not self.quiet or self._intake.parked or self._traffic.partial:
+            return False
+        return has_arrived(transport) and not has_come(transport)
 
     @property
     def running(self) -> int:

@@ -1,8 +1,9 @@
-"""How clients leave a server that stops: those who understand it are told to go, before the connection is reset.
+"""How clients leave a server that stops: those who understand it are told to go, before connections are reset.
 
 The Java client of RocketMQ 5.3.2 and newer takes the answer 1500 for "use another connection, and send this again
 there": all its threads go on with a new one, and nothing is on its way on the old one when that ends. By a reset alone
 it may lose a request: when the connection ends while another of its threads is replacing it, it forgets what waits.
+Those for Go and C++ do so always: what is on its way when a connection ends waits for its whole time, a pull for 30 s.
 
 Source: apache/rocketmq 5.3.3: remoting/netty/NettyRemotingClient.invokeImpl, NettyRemotingAbstract.
 processRequestCommand (its server tells versions above 475; enableReconnectForGoAway is on by default).
@@ -26,14 +27,14 @@ _REMARK = "this broker is about to stop; send it again over another connection"
 
 
 class Leaving:
-    """The handler of one connection while its server stops. New requests are not taken: who understands it is told so,
-    all others hear it from the reset, as if nothing of theirs had been read.
+    """The handler of one connection while its server stops. Who understands it is told to go; what others ask is
+    answered as before, until there is a moment at which nothing of theirs is on its way.
     """
 
-    def __init__(self, handler: "FrameHandler", told: Callable[[], None]) -> None:
-        """`handler` had the connection before, and hears of its end. `told` is called whenever somebody was told."""
+    def __init__(self, handler: "FrameHandler", heard: Callable[[], None]) -> None:
+        """`handler` had the connection before, and hears of its end. `heard` is called whenever somebody has asked."""
         self._handler = handler
-        self._told = told
+        self._heard = heard
 
     def on_open(self, session: "NetSession") -> None:
         self._handler.on_open(session)
@@ -42,15 +43,18 @@ class Leaving:
         self._handler.on_close(session)
 
     def on_frames(self, session: "NetSession", frames: list[Frame]) -> None:
+        self._heard()
+        others: list[Frame] = []
         for frame in frames:
             if _understands(frame):
                 answer = Frame(
                     ResponseCode.GO_AWAY, frame.opaque, flag=Flag.RESPONSE, remark=_REMARK, serialize=frame.serialize
                 )
                 session.send_answer(frame, answer)
-                self._told()
-            elif not frame.flag & Flag.ONEWAY:
-                session.let_lie(frame)
+            else:
+                others.append(frame)
+        if others:
+            self._handler.on_frames(session, others)
 
 
 def _understands(frame: Frame) -> bool:

@@ -13,9 +13,9 @@ import asyncio
 import socket
 from struct import Struct
 
-from logherd.net.kernel_bytes import unacknowledged_bytes
+from logherd.net.kernel_bytes import unacknowledged_bytes, unread_bytes
 
-__all__ = ["end_with_fin", "end_with_reset", "has_arrived"]
+__all__ = ["end_with_fin", "end_with_reset", "has_arrived", "has_come"]
 
 _LINGER = Struct("ii")
 _RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
@@ -42,6 +42,17 @@ def has_arrived(transport: asyncio.Transport) -> bool:
         return unacknowledged_bytes(wire) == 0
     except OSError:
         return True
+
+
+def has_come(transport: asyncio.Transport) -> bool:
+    """Whether the peer has sent something that was not read yet."""
+    wire = transport.get_extra_info("socket")
+    if wire is None or wire.fileno() < 0:
+        return False
+    try:
+        return unread_bytes(wire) > 0
+    except OSError:
+        return False
 
 
 def _set(transport: asyncio.Transport, linger: bytes) -> None:

@@ -15,6 +15,8 @@ __all__ = ["Server", "Traffic"]
 
 _SILENT_SECONDS = 0.15
 _AWAY_SECONDS_MAX = 1.0
+_REST_SECONDS = 0.5
+_LOOK_SECONDS = 0.005
 LISTEN_BACKLOG = 4096
 """Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
 
@@ -56,6 +58,8 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self.on_adopt: Callable[[NetSession], None] = lambda _: None
         """Hears of each connection that `adopt` has taken, after `on_open`."""
+        self.on_leave: Callable[[], None] = lambda: None
+        """Told once when clients are sent away: who answers parked requests lets them go, and parks no more."""
 
     @property
     def connections(self) -> int:
@@ -151,8 +155,8 @@ class Server:
     async def stop(self, seconds: float) -> None:
         """Stop accepting, send clients away, take no further requests, answer those that run, close. Idempotent.
 
-        Parked requests are not answered. What is not answered or not read by its peer after `seconds` is cut off.
-        With 0 nobody is told beforehand to use another connection.
+        What is not answered or not read by its peer after `seconds` is cut off. With 0 nobody is told beforehand to use
+        another connection, and parked requests are not answered.
         """
         first, self._hub.stopping = not self._hub.stopping, True
         for listener in self._listeners:  # 1. nobody new
@@ -160,6 +164,7 @@ class Server:
         deadline = self._loop.time() + seconds
         if first and seconds > 0:
             await self._send_away()
+            await self._end_at_rest()
         self._hub.budget.held = True
         for session in self.sessions:  # 2. nothing new
             session.stop_reading()
@@ -179,20 +184,30 @@ class Server:
         self._hub.log.tell(ending=True)
 
     async def _send_away(self) -> None:
-        """Tell clients to use another connection until no one had to be told for a moment.
+        """Tell clients to use another connection until none of them has asked anything for a moment.
 
         Who sends nothing in that time hears nothing; it has nothing on its way either.
         """
-        told = asyncio.Event()
+        heard = asyncio.Event()
         for session in self.sessions:
-            session.send_away(told.set)
+            session.send_away(heard.set)
+        self.on_leave()
         try:
             async with asyncio.timeout(_AWAY_SECONDS_MAX):
                 while self._hub.sessions:
-                    told.clear()
-                    await asyncio.wait_for(told.wait(), _SILENT_SECONDS)
+                    heard.clear()
+                    await asyncio.wait_for(heard.wait(), _SILENT_SECONDS)
         except TimeoutError:
             return
+
+    async def _end_at_rest(self) -> None:
+        """End each connection at a moment at which nothing is on its way there, as far as there is one soon."""
+        until = self._loop.time() + _REST_SECONDS
+        while self._hub.sessions and self._loop.time() < until:
+            for session in self.sessions:
+                if session.at_rest:
+                    session.abort()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _wait(self, reached: Callable[[], bool], deadline: float) -> bool:
         changed = asyncio.Event()

@@ -105,25 +105,19 @@ class NetSession(Channel):
         self._take_flow(flow)
         self._reader.read_plainly(DEFAULT_LIMITS)
 
-    def send_away(self, told: Callable[[], None]) -> None:
+    def send_away(self, heard: Callable[[], None]) -> None:
         """From the next slice of requests on clients that understand it are told to use another connection.
 
-        Brokers that give their clients' requests to this one are not. `told` is called whenever somebody was told.
+        Brokers that give their clients' requests to this one are not. `heard` is called whenever a client asks.
         """
         if not self._own_limits:
-            self._handler = Leaving(self._handler, told)
+            self._handler = Leaving(self._handler, heard)
             self._reader.read_plainly()
 
     def turn_away(self) -> None:
         """End the connection after what is already queued: too many of its address are open."""
         self._hub.admission.refused += 1
         self.end("too many connections of this address are open")
-
-    def let_lie(self, request: Frame) -> None:
-        """A delivered request, not oneway, will get no answer: the end of the connection tells its client so."""
-        if self._transport is not None:
-            self._intake.answered(request)
-            self.stop_reading()
 
     def relimit(self, flow: FlowLimits, patience: PatienceLimits) -> None:
         """The limits of the server have changed. A connection that was handed over keeps those of its own."""

@@ -1,16 +1,19 @@
 """Small steps that every handler takes: the header it was promised, and an answer that waits for the metadata."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from logherd.kit.errors import ensure
 from logherd.service.ports import Answer, Reply, ReplyAfter, Request
 from logherd.wire.bodies import encode_body
+from logherd.wire.codes import ResponseCode
 
-__all__ = ["after", "body_reply", "header_of", "settled"]
+__all__ = ["LEAVING", "after", "body_reply", "header_of", "settled"]
 
 HeaderType = TypeVar("HeaderType", bound=msgspec.Struct)
+LEAVING: Final = Reply(ResponseCode.FLOW_CONTROL, remark="this broker is about to stop; pull again")
+"""Of a pull that would wait. The client for Go has a pause of three seconds then, Java's one of 20 ms."""
 
 
 def header_of(request: Request, cls: type[HeaderType]) -> HeaderType:

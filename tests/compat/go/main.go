@@ -1,6 +1,8 @@
 // The stock Go client as a test program: one verb, a count of messages, one JSON line for each thing that happened.
 //
-//	program -nameserver 127.0.0.1:9876 -topic T -count 20 sync|async|oneway|batch|push|poll
+//	program -nameserver 127.0.0.1:9876 -topic T -count 20 sync|async|oneway|batch|push|poll|keep
+//
+// keep sends with four threads and receives at the same time until its input ends, and tells all of it then.
 package main
 
 import (
@@ -10,6 +12,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -59,6 +62,8 @@ func main() {
 		push()
 	case "poll":
 		poll()
+	case "keep":
+		keep()
 	default:
 		check(fmt.Errorf("no such verb: %q", verb))
 	}
@@ -77,7 +82,7 @@ func messages() []*primitive.Message {
 	return made
 }
 
-func send(verb string) {
+func producing() rocketmq.Producer {
 	client, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{*nameServer}),
 		producer.WithGroupName(*group),
@@ -86,6 +91,11 @@ func send(verb string) {
 	)
 	check(err)
 	check(client.Start())
+	return client
+}
+
+func send(verb string) {
+	client := producing()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 	defer cancel()
 	var open sync.WaitGroup
@@ -201,5 +211,87 @@ func poll() {
 		}
 		client.ACK(context.Background(), request, consumer.ConsumeSuccess)
 	}
+	check(client.Shutdown())
+}
+
+// texts is what several threads say one after another.
+type texts struct {
+	sync.Mutex
+	said []string
+}
+
+func (t *texts) add(text string) {
+	t.Lock()
+	defer t.Unlock()
+	t.said = append(t.said, text)
+}
+
+func (t *texts) all() []string {
+	t.Lock()
+	defer t.Unlock()
+	return append([]string{}, t.said...)
+}
+
+func missing(sent, seen []string) bool {
+	had := make(map[string]bool, len(seen))
+	for _, text := range seen {
+		had[text] = true
+	}
+	for _, text := range sent {
+		if !had[text] {
+			return true
+		}
+	}
+	return false
+}
+
+func keep() {
+	var sent, failed, seen texts
+	consuming, err := rocketmq.NewPushConsumer(options()...)
+	check(err)
+	listen := func(_ context.Context, batch ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		for _, message := range batch {
+			seen.add(string(message.Body))
+		}
+		return consumer.ConsumeSuccess, nil
+	}
+	check(consuming.Subscribe(*topic, selector(), listen))
+	check(consuming.Start())
+	client := producing()
+	ended := make(chan struct{})
+	var working sync.WaitGroup
+	for thread := 0; thread < 4; thread++ {
+		working.Add(1)
+		go func(thread int) {
+			defer working.Done()
+			for i := 0; ; i++ {
+				select {
+				case <-ended:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				text := fmt.Sprintf("%d-%d", thread, i)
+				_, err := client.SendSync(context.Background(), primitive.NewMessage(*topic, []byte(text)))
+				if err != nil {
+					failed.add(text + ": " + err.Error())
+				} else {
+					sent.add(text)
+				}
+				if i == 0 {
+					say(map[string]any{"began": thread})
+				}
+			}
+		}(thread)
+	}
+	_, err = io.ReadAll(os.Stdin)
+	check(err)
+	close(ended)
+	working.Wait()
+	deadline := time.Now().Add(time.Duration(*seconds) * time.Second)
+	for missing(sent.all(), seen.all()) && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	say(map[string]any{"sent": sent.all(), "failed": failed.all(), "seen": seen.all()})
+	check(consuming.Shutdown())
 	check(client.Shutdown())
 }

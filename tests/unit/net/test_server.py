@@ -124,6 +124,7 @@ async def test_a_stop_answers_what_runs_and_takes_nothing_new() -> None:
     writer.write(request(1))
     while not handler.frames:
         await asyncio.sleep(0)
+    server.hold_reading()
     stopping = asyncio.create_task(server.stop(5), name="stop")
     await asyncio.sleep(0)
     writer.write(request(2))  # lies unread in the socket when the server closes: the answer must survive that
@@ -166,7 +167,31 @@ async def test_a_stop_sends_away_who_understands_it_and_resets_when_nobody_sends
     await close(writer)
 
 
-async def test_an_older_client_is_not_told_what_it_does_not_understand() -> None:
+async def test_an_older_client_is_answered_and_not_told_what_it_does_not_understand() -> None:
+    handler = Recorder()
+    server = Server(handler, log=Lines())
+    left: list[int] = []
+    server.on_leave = lambda: left.append(len(handler.frames))
+    address = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*address)
+    while not handler.opened:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(server.stop(30), name="stop")
+    await asyncio.sleep(0)
+    for number in range(1, 4):
+        writer.write(of_java(number, version=475))
+        while len(handler.frames) < number:
+            await asyncio.sleep(0)
+        handler.opened[0].send_answer(handler.frames[-1], answer_to(handler.frames[-1]))
+        assert [(frame.opaque, frame.code) for frame in await read_frames(reader, 1)] == [(number, 0)]
+    await stopping
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    assert left == [0], "once, and before anything is asked"
+    await close(writer)
+
+
+async def test_a_connection_ends_between_two_requests_of_a_client_that_goes_on_asking() -> None:
     handler = Recorder()
     server = Server(handler, log=Lines())
     address = await server.listen("127.0.0.1", 0)
@@ -174,12 +199,19 @@ async def test_an_older_client_is_not_told_what_it_does_not_understand() -> None
     while not handler.opened:
         await asyncio.sleep(0)
     stopping = asyncio.create_task(server.stop(30), name="stop")
-    await asyncio.sleep(0)
-    writer.write(of_java(1, version=475))
-    with pytest.raises(ConnectionResetError):
-        await reader.read()
+    answered = 0
+    while not handler.closed:
+        writer.write(of_java(answered + 1, version=475))
+        while len(handler.frames) == answered and not handler.closed:
+            await asyncio.sleep(0)
+        if not handler.closed:
+            handler.opened[0].send_answer(handler.frames[-1], answer_to(handler.frames[-1]))
+            assert len(await read_frames(reader, 1)) == 1, "what was read was answered"
+            answered += 1
+            for _ in range(100):  # it rests for a moment, as clients do
+                await asyncio.sleep(0)
     await stopping
-    assert handler.frames == []
+    assert answered >= 10, "it is served until there is a moment at which nothing is on its way"
     await close(writer)
 
 

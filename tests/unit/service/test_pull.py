@@ -290,6 +290,28 @@ def test_a_subscription_newer_than_the_heartbeat_is_25(rig: Rig) -> None:
     assert pulled(rig, sysFlag=0, subVersion=4).code == 19
 
 
+def test_a_group_that_has_read_before_gets_all_messages_until_a_new_leader_has_heard_everybody(rig: Rig) -> None:
+    send(rig, "A", "B")
+    assert pulled(rig, sysFlag=0).code == 24, "it never read"
+    rig.metadata.offsets.commit("billing", "orders", 1, 7)
+    assert len(bodies(pulled(rig, sysFlag=0))) == 2
+    subscribe(rig, "A", version=5)
+    assert len(bodies(pulled(rig, sysFlag=0, subVersion=6))) == 2
+    assert len(bodies(pulled(rig, sysFlag=0, subVersion=5))) == 1
+    assert pulled(rig, sysFlag=0, subVersion=6, expressionType="SQL92").code == 25
+    rig.clock.advance(60_000)
+    assert pulled(rig, sysFlag=0, subVersion=6).code == 25
+    rig.pull.lead()
+    assert len(bodies(pulled(rig, sysFlag=0, subVersion=6))) == 2
+
+
+def test_who_waits_in_that_time_gets_what_comes_and_is_not_told_to_look_again(rig: Rig) -> None:
+    rig.metadata.offsets.commit("billing", "orders", 0, 0)
+    session = parked(rig, sysFlag=SUSPEND)
+    send(rig, "A")
+    assert len(bodies(told(session))) == 1
+
+
 def test_sql_is_1_by_name_from_either_side(rig: Rig) -> None:
     refused(rig, 1, "SQL92 is not supported", expressionType="SQL92", subscription="a > 1")
     subscribe(rig, kind="SQL92")
@@ -609,6 +631,15 @@ def test_all_who_wait_are_told_to_look_again_by_a_broker_that_leads_no_more(rig:
     rig.pull.let_go()
     assert [ends(told(session)) for session in sessions] == [(19, 0, 0, 0)] * 2
     assert len(rig.pull.hold) == 0
+
+
+def test_who_waits_or_would_wait_at_a_broker_that_stops_is_told_to_pull_again(rig: Rig) -> None:
+    sessions = [parked(rig), parked(rig)]
+    rig.pull.leave()
+    assert [told(session).code for session in sessions] == [215, 215]
+    assert pulled(rig, sysFlag=SUBSCRIPTION | SUSPEND).code == 215
+    send(rig)
+    assert len(bodies(pulled(rig, sysFlag=SUBSCRIPTION | SUSPEND))) == 1
 
 
 def test_who_waits_is_not_left_behind_by_more_messages_than_one_look_passes(rig: Rig) -> None:

@@ -55,7 +55,16 @@ class Forwarding:
         ensure(not dispatcher.missing, "every request code of the route table has a handler", dispatcher.missing)
         port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
         self._reception.attach(port)
-        parts = GateParts(port, answers, self._reception, self._roster, services.step_down, around.reads)
+        parts = GateParts(
+            port,
+            answers,
+            self._reception,
+            self._roster,
+            services.pull.lead,
+            services.step_down,
+            services.pull.leave,
+            around.reads,
+        )
         self.gate = Gate(
             parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
         )

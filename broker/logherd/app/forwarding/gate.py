@@ -49,13 +49,16 @@ _MARKS = tuple(ToClientHeader.__struct_encode_fields__)
 
 
 class GateParts(NamedTuple):
-    """What the gate stands between. `on_step_down` hears that this broker leads no more."""
+    """What the gate stands between. `on_lead` hears that this broker begins to lead, `on_step_down` that it leads no
+    more, `on_leave` that it stops."""
 
     port: Port
     answers: WaitingAnswers
     reception: Reception
     roster: Roster
+    on_lead: Callable[[], None]
     on_step_down: Callable[[], None]
+    on_leave: Callable[[], None]
     reads: FollowerPulls | None = None
     """Pulls that are answered here while another leads; None: all go to the leader."""
 
@@ -100,6 +103,12 @@ class Gate:
     def tick(self, *, unread: bool) -> None:
         """Every 100 ms or so; `unread`: the memory is full of answers that clients do not read."""
         self._links.hold_reading(held=unread)
+
+    def leave(self) -> None:
+        """This broker is about to stop: who waits for messages is told to pull again, elsewhere."""
+        self._parts.on_leave()
+        self._carry_out(self._forwarder.leave(now_ms=self._clock.monotonic_ms()))
+        self._settle()
 
     def stop(self) -> None:
         """Make no new links and close those that are open."""
@@ -198,6 +207,7 @@ class Gate:
     def _lead(self, role: Leading, now_ms: int) -> None:
         self._links.rest()
         self._leads = True
+        self._parts.on_lead()
         for session, heartbeat in list(self._parts.roster.heartbeats()):
             self._parts.port.on_frames(cast("NetSession", session), [heartbeat])
         self._carry_out(self._forwarder.lead(role.epoch, now_ms=now_ms))

@@ -10,6 +10,7 @@ from logherd.service.forwarding.handling import Kind
 from logherd.service.forwarding.replies import commit_refused, expired, overloaded, unknown
 from logherd.service.forwarding.roles import Following
 from logherd.service.ports import Reply, Session
+from logherd.service.requests import LEAVING
 from logherd.wire.codes import ResponseCode
 from logherd.wire.errors import HeaderError
 from logherd.wire.frame import Frame
@@ -95,6 +96,7 @@ class Forwarder:
         """When the time of each that is held is over, with its number; and of some that are held no more."""
         self._load = _Load()
         self._last_number = 0
+        self._leaving = False
 
     # ---- what can be asked
 
@@ -140,6 +142,8 @@ class Forwarder:
             caller = self._callers[session.id] = Caller(session)
         self._last_number += 1
         errand = Errand(self._last_number, caller, frame, now_ms=now_ms)
+        if self._leaving and errand.handling.kind is Kind.PULL:
+            return _answer(errand, LEAVING)
         target = self._target
         if target is not None and not caller.waiting and caller.free_for(target.number) and self._room(errand):
             return [self._dispatch(errand, target)]
@@ -166,6 +170,20 @@ class Forwarder:
             caller.waiting.clear()
             caller.bytes_waiting = 0
             self._waiting.pop(session_id, None)
+
+    def leave(self, *, now_ms: int) -> list[Effect]:
+        """This broker stops: who waits for messages is told to pull again, and so is who pulls from now on."""
+        self._leaving = True
+        effects: list[Effect] = []
+        for errand in [each for each in self._held.values() if each.handling.kind is Kind.PULL]:
+            errand.caller.drop(errand)
+            self._release(errand)
+            effects += [*_answer(errand, LEAVING), *self._flush(errand.caller, now_ms)]
+        for link in list(self._links.values()):
+            for errand in [each for each in link.open.values() if each.handling.kind is Kind.PULL]:
+                self._settle(link.number, errand.number)
+                effects += [*_answer(errand, LEAVING), *self._go_on(errand.caller, now_ms)]
+        return effects
 
     # ---- leaders
 

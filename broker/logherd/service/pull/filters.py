@@ -15,7 +15,7 @@ from logherd.service.metadata import Metadata
 from logherd.wire.codes import ResponseCode
 from logherd.wire.headers.pull import PullFlag, PullMessageHeader
 
-__all__ = ["FORBIDDEN_BROADCAST", "ForbiddenError", "find_tag_codes", "parse_tags"]
+__all__ = ["FORBIDDEN_BROADCAST", "ForbiddenError", "find_tag_codes", "names_tags", "parse_tags"]
 
 FORBIDDEN_BROADCAST = 4
 _TAG = "TAG"
@@ -42,9 +42,8 @@ def find_tag_codes(header: PullMessageHeader, registry: ClientRegistry, metadata
     if header.sys_flag & PullFlag.CLASS_FILTER:
         raise RequestError(ResponseCode.SYSTEM_ERROR, "class filters are not supported, subscribe by tags")
     if header.sys_flag & PullFlag.SUBSCRIPTION:
-        kind = header.expression_type
-        if kind and kind != _TAG:
-            _refuse_expression(kind)
+        if not names_tags(header):
+            _refuse_expression(header.expression_type or "")
         return parse_tags(header.subscription or "")
     group_name, topic = header.consumer_group, header.topic
     group = registry.consumer_group(group_name)
@@ -69,6 +68,11 @@ def find_tag_codes(header: PullMessageHeader, registry: ClientRegistry, metadata
     if subscription.expression_type != _TAG:
         _refuse_expression(subscription.expression_type)
     return subscription.tag_codes
+
+
+def names_tags(header: PullMessageHeader) -> bool:
+    """Whether the pull wants messages by their tags, the one kind of expression that there is here."""
+    return (header.expression_type or _TAG) == _TAG
 
 
 def parse_tags(expression: str) -> frozenset[int] | None:

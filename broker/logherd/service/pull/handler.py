@@ -19,10 +19,10 @@ from logherd.service.group_names import check_group_name
 from logherd.service.metadata import Metadata, is_system_group
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Session
-from logherd.service.pull.filters import ForbiddenError, find_tag_codes
+from logherd.service.pull.filters import ForbiddenError, find_tag_codes, names_tags
 from logherd.service.pull.hold import Hold, Waiter
 from logherd.service.pull.options import PullOptions
-from logherd.service.requests import settled
+from logherd.service.requests import LEAVING, settled
 from logherd.store import MessageStore, QueueLog, ReadResult, ReadStatus, StoreDamaged
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Flag, Frame
@@ -35,6 +35,9 @@ _FORBIDDEN_BROKER = 1
 _FORBIDDEN_GROUP = 2
 _FORBIDDEN_TOPIC = 3
 _RESET: Final = "OFFSET_RESET"
+
+_HEARD_MS: Final = 60_000
+"""Stock clients send a heartbeat every 30 s."""
 
 _TAGS_SHARED_MAX: Final = 4
 """Tags of a pull's own expression: the sets of most are shared. One of dozens takes more than all else of a pull."""
@@ -77,6 +80,9 @@ class PullHandler:
         )
         self.permission: int = Permission.READ_WRITE
         self.auto_create_groups = options.auto_create_groups
+        self._heard_at_ms = 0
+        """From when on every client that is connected has said who it is."""
+        self.lead()
         self.elsewhere: Callable[[QueueLog, int], int] | None = None
         """Which broker's id a pull of this queue and offset should go to next time; 0 for the leader."""
 
@@ -95,9 +101,17 @@ class PullHandler:
         """Deadlines and rechecks of parked pulls; every 100 ms or so."""
         self.hold.tick(self._clock.monotonic_ms(), self._retry)
 
+    def lead(self) -> None:
+        """This broker begins to lead: who consumes here may not have said so yet."""
+        self._heard_at_ms = self._clock.monotonic_ms() + _HEARD_MS
+
     def let_go(self) -> None:
         """This broker does not lead any more: who waits here is told to pull again, which then goes to the leader."""
         self.hold.release_all(self._look_again)
+
+    def leave(self) -> None:
+        """This broker stops: who waits here, or would, is told to pull again."""
+        self.hold.leave(LEAVING)
 
     def session_closed(self, session: Session) -> None:
         """End the parked pulls of a client that is gone."""
@@ -113,7 +127,7 @@ class PullHandler:
         header = decode_header(PullMessageHeader, frame.ext)
         try:
             topic = self._check(header)
-            tag_codes = find_tag_codes(header, self._registry, self._metadata)
+            tag_codes = self._find_tag_codes(header)
         except ForbiddenError as error:
             ext = pull_ends(0, 0, 0)
             ext["forbiddenType"] = str(error.forbidden_type)
@@ -223,6 +237,8 @@ class PullHandler:
         self, frame: Frame, session: Session, header: PullMessageHeader, queue: QueueLog, result: ReadResult,
         tag_codes: frozenset[int] | None,
     ) -> Answer:  # fmt: skip
+        if self.hold.leaving:
+            return LEAVING
         if (refusal := self.hold.refusal(session.id)) is not None:
             raise RequestError(ResponseCode.SYSTEM_BUSY, refusal)
         now_ms = self._clock.monotonic_ms()
@@ -280,7 +296,21 @@ class PullHandler:
         that must not be passed over. Raises: as `find_tag_codes`."""
         if waiter.tag_codes is not None:
             return frozenset(waiter.tag_codes)
-        return find_tag_codes(cast("PullMessageHeader", waiter.request.header), self._registry, self._metadata)
+        return self._find_tag_codes(cast("PullMessageHeader", waiter.request.header))
+
+    def _find_tag_codes(self, header: PullMessageHeader) -> frozenset[int] | None:
+        """As `find_tag_codes`. But clients say what they subscribe each 30 s, and not when they pull over a new
+        connection: until a new leader has heard everybody, a group that has consumed the topic before gets all
+        messages, of which its clients take what they want."""
+        try:
+            return find_tag_codes(header, self._registry, self._metadata)
+        except RequestError as error:
+            unheard = error.code in (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+            if not unheard or self._clock.monotonic_ms() >= self._heard_at_ms or not names_tags(header):
+                raise
+            if not self._metadata.offsets.queues(header.consumer_group, header.topic):
+                raise
+            return None
 
     def _look_again(self, waiter: Waiter) -> Reply:
         queue = waiter.queue

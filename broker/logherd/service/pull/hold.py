@@ -55,6 +55,8 @@ class Hold:
         self._waiters: dict[int, Waiter] = {}
         self._due: list[tuple[int, int]] = []
         self._number = 0
+        self.leaving = False
+        """Whether `leave` was called: nothing is parked any more."""
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -109,6 +111,11 @@ class Hold:
     def release_all(self, last_word: Callable[[Waiter], Reply]) -> None:
         """Answer everybody now."""
         self._release(tuple(self._waiters), last_word)
+
+    def leave(self, last_word: Reply) -> None:
+        """This broker stops: answer everybody."""
+        self.leaving = True
+        self.release_all(lambda _: last_word)
 
     def _release(self, numbers: Iterable[int], last_word: Callable[[Waiter], Reply]) -> None:
         for number in numbers:

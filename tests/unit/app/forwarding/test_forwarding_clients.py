@@ -369,6 +369,45 @@ async def test_a_long_poll_is_told_to_pull_again_when_the_leader_steps_down(tmp_
         await far.close()
 
 
+@pytest.mark.parametrize("through", ["the leader", "another broker"])
+async def test_a_long_poll_is_told_to_pull_again_when_its_broker_stops(tmp_path: Path, through: str) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        asked = leader if through == "the leader" else other
+        client = Client("client")
+        await started(group, client, asked)
+        poll = asyncio.ensure_future(client.call(pull_frame(1)))
+        hold = leader.broker._services.pull.hold
+        await eventually(lambda: len(hold) == 1)
+        assert asked.broker._server is not None
+        stopping = asyncio.ensure_future(asked.broker._server.stop(10))
+        assert (await poll).code == ResponseCode.FLOW_CONTROL
+        assert (await client.call(pull_frame(1))).code == ResponseCode.FLOW_CONTROL
+        assert (await client.call(send_frame(b"second"))).code == 0
+        await stopping
+        await client.close()
+
+
+async def test_a_consumer_that_has_yet_to_say_who_it_is_gets_messages_of_a_new_leader(tmp_path: Path) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(other)
+        client = Client("client")
+        await started(group, client, other)
+        other.broker._engine.metadata.offsets.commit(CONSUMERS, TOPIC, 0, 0)
+        other.broker._services.registry.clear()
+        pull = pull_frame(0)
+        pull.ext["sysFlag"] = "2"
+        other.broker._services.pull._heard_at_ms = 0  # it has led for long
+        assert (await client.call(pull)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+        group.elect(leader)
+        group.elect(other)
+        other.broker._services.registry.clear()
+        assert (await client.call(pull)).code == 0
+        await client.close()
+
+
 async def test_a_long_poll_ends_when_its_client_leaves_the_other_broker(tmp_path: Path) -> None:
     async with group_of(2, tmp_path) as group:
         leader, other = group.nodes

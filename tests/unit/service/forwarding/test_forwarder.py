@@ -474,6 +474,33 @@ def test_when_this_broker_leads_a_client_still_waits_for_the_old_leaders_word(de
     assert desk.forwarder.idle
 
 
+def test_who_pulls_at_a_broker_that_stops_is_told_to_pull_again_and_all_else_goes_on(desk: Desk) -> None:
+    desk.link()
+    desk.ask(PULL)
+    desk.ask()
+    desk.forwarder.lost(LINK)
+    desk.ask(PULL)
+    desk.ask()
+    away, held = desk.forwarder.leave(now_ms=NOW)[::-1]
+    assert (code_of([held]), code_of([away])) == (215, 215)
+    assert code_of(desk.ask(PULL)) == 215
+    assert desk.forwarder.unanswered(LINK, 1, written=True, why="gone", now_ms=NOW) == [], "it has its answer"
+    assert desk.lose(2, written=False) == []
+    assert sent(desk.forwarder.linked(NEXT, epoch=5, ahead_ms=0, now_ms=NOW), NEXT) == [2, 4]
+
+
+def test_room_that_pulls_had_is_given_to_others_when_a_broker_stops() -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=1, held_max=10))
+    desk.link()
+    assert sent(desk.ask(PULL)) == [1]
+    assert desk.ask(PULL) == []
+    assert desk.ask() == []  # behind what waits for room
+    told_first, *rest = desk.forwarder.leave(now_ms=NOW)
+    assert code_of([told_first]) == 215
+    assert sent([each for each in rest if isinstance(each, Transmit)]) == [3]
+    assert desk.forwarder.held == 0
+
+
 def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:
     desk.ask()
     desk.forwarder.closed(desk.session.id)
