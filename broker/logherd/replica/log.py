@@ -318,10 +318,7 @@ def _history(store: MessageStore, barriers: Sequence[tuple[int, int]]) -> EpochH
     start, end = Position(store.min_position), Position(store.end_position)
     before = [epoch for epoch, after in barriers if after < start]
     base = Point(Epoch(max([store.start_epoch, *before])), start)
-    history = EpochHistory(base)
-    for epoch, after in barriers:
-        if start <= after < end:
-            if not history.runs and after > start:
-                history = history.extended(base.epoch, start)
-            history = history.extended(Epoch(epoch), Position(after))
-    return history if history.runs or end == start else history.extended(base.epoch, start)
+    runs = [Run(Epoch(epoch), Position(after)) for epoch, after in barriers if start <= after < end]
+    if start < (runs[0].after if runs else end):
+        runs.insert(0, Run(base.epoch, start))
+    return EpochHistory(base, tuple(runs))

@@ -17,6 +17,7 @@ from logherd.service.metadata import (
     NotLeading,
     TopicChange,
     barriers,
+    contents,
     ensure_defaults,
 )
 from unit.service.fixed_clock import FixedClock
@@ -542,3 +543,19 @@ def test_barriers_are_those_of_the_newest_snapshot_and_of_what_follows_it() -> N
     leader.promote(9)
     assert [epoch for epoch, _ in barriers(log)] == [2, 5, 9]
     assert barriers(log) == leader.epochs
+
+
+@pytest.mark.parametrize(("start_epoch", "known"), [(0, [1, 2, 3, 4, 5, 6]), (4, [4, 5, 6])])
+def test_barriers_that_a_snapshot_leaves_out_are_read_from_the_log_unless_they_are_gone_with_its_start(
+    monkeypatch: pytest.MonkeyPatch, start_epoch: int, known: list[int]
+) -> None:
+    monkeypatch.setattr(contents, "_EPOCHS_KEPT", 3)
+    log = MemoryLog()
+    leader = led(log)
+    for epoch in range(2, 7):
+        leader.demote()
+        leader.promote(epoch)
+    snapshot(leader)
+    log.commit()
+    log.start_epoch = start_epoch
+    assert [epoch for epoch, _ in barriers(log)] == known

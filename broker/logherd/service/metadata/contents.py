@@ -1,6 +1,6 @@
 """What the records of the log add up to: topics, groups, offsets, locked queues, idempotent writers and epochs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from logherd.kit.clock import Clock
 from logherd.service.metadata.changes import (
@@ -23,7 +23,7 @@ from logherd.service.metadata.owners import Owners
 from logherd.service.metadata.tables import Groups, TopicChange, Topics
 from logherd.service.metadata.writers import Writers
 
-__all__ = ["Contents"]
+__all__ = ["Contents", "tell_all_epochs"]
 
 _EPOCHS_KEPT = 4096
 _QUEUES_PER_CHANGE = 1000
@@ -120,6 +120,12 @@ class Contents:
         self.epochs = other.epochs
         for name in differing:
             self.topics.tell(name, position)
+
+
+def tell_all_epochs(epochs: Collection[int], start_epoch: int) -> bool:
+    """Whether these, of a snapshot, are all that began in a log before it; `start_epoch` is that of what stood before
+    the log's first record."""
+    return len(epochs) < _EPOCHS_KEPT or min(epochs) <= start_epoch
 
 
 def _flat(queues: Mapping[int, int]) -> list[int]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from logherd.service.metadata.changes import Barrier, decode_change
-from logherd.service.metadata.contents import Contents
+from logherd.service.metadata.contents import Contents, tell_all_epochs
 from logherd.service.metadata.errors import MetadataDamagedError
 from logherd.service.metadata.journal import CHANGES, MetadataLog
 from logherd.service.metadata.snapshot import Snapshot, find_snapshot
@@ -54,7 +54,8 @@ def rebuild(log: MetadataLog, contents: Contents, below: int) -> Found:
 
 def barriers(log: MetadataLog) -> list[tuple[int, int]]:
     """(epoch, end of the log before its barrier) of all barriers that are known of in the log, committed or not, oldest
-    first; as `ReplicaStore` wants them. Those before the newest committed snapshot are taken from it.
+    first; as `ReplicaStore` wants them. Those before the newest committed snapshot are taken from it, unless it leaves
+    out some: records would pass for those of an earlier epoch, and another log that has others there for the same.
 
     Raises: MetadataDamagedError.
     """
@@ -65,7 +66,8 @@ def barriers(log: MetadataLog) -> list[tuple[int, int]]:
             found[change.epoch] = change.start_position
 
     snapshot = find_snapshot(log, note, log.committed_position)
-    start = snapshot.change_offset if snapshot else log.bounds(CHANGES)[0]
+    told = snapshot is not None and tell_all_epochs(found, log.start_epoch)
+    start = snapshot.change_offset if snapshot is not None and told else log.bounds(CHANGES)[0]
     for entry in log.read(CHANGES, start, log.end_position):
         if entry.body.startswith(_BARRIER):
             note(decode_change(entry.body, entry.queue_offset), entry.end)
