@@ -2,10 +2,13 @@
 
 One object: code, extFields, flag, language, opaque, remark, serializeTypeCurrentRPC, version. Every value of extFields
 is a string. A peer that sends a number or a boolean there gets it read as text and a null as absent, as Java does; an
-array or an object is refused. Of a key that repeats the last value counts; it is decoded once, for everybody.
+array or an object is refused. Of a key that repeats the last value counts; it is decoded once, for everybody. Half a
+UTF-16 pair, which JavaScript escapes like a whole one, is no character: U+FFFD takes its place.
 
 Source: apache/rocketmq: remoting/src/main/java/org/apache/rocketmq/remoting/protocol/RemotingCommand.java
 """
+
+import re
 
 import msgspec
 from msgspec import Struct, field
@@ -20,6 +23,10 @@ __all__ = ["check_ext", "decode_json_header", "encode_json_header"]
 _KNOWN_LANGUAGES = frozenset(LANGUAGES)
 _TEXT_START = ord('"')
 _NESTED_START = b"[{"
+_ESCAPE = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u])|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""Whole pairs and the other escapes, among them an escaped backslash, as group 1; and what is only half a pair."""
 
 
 class _OutgoingHeader(Struct, gc=False, omit_defaults=True):
@@ -65,7 +72,10 @@ def decode_json_header(header: bytes | memoryview, body: bytes, limits: WireLimi
     except msgspec.ValidationError:
         frame = _decode_tolerantly(header)
     except _DECODE_ERRORS as error:
-        raise FrameError(f"the header is not JSON: {error}; it starts {shorten(bytes(header[:65]))}") from error
+        whole = _without_halves(header)
+        if whole == header:
+            raise FrameError(f"the header is not JSON: {error}; it starts {shorten(bytes(header[:65]))}") from error
+        frame = _decode_tolerantly(whole)
     # Whatever the header said about these two.
     frame.body = body
     frame.serialize = Serialize.JSON
@@ -104,12 +114,19 @@ def _decode_tolerantly(header: bytes | memoryview) -> Frame:
         loose = _decode_loose(header)
         ext = {key: text for key, raw in (loose.ext or {}).items() if (text := _as_text(key, raw)) is not None}
     except _DECODE_ERRORS as error:
-        raise FrameError(f"the header is wrong: {error}; it starts {shorten(bytes(header[:65]))}") from error
+        whole = _without_halves(header)
+        if whole == header:
+            raise FrameError(f"the header is wrong: {error}; it starts {shorten(bytes(header[:65]))}") from error
+        return _decode_tolerantly(whole)
     language = loose.language
     return Frame(
         loose.code, loose.opaque or 0, flag=loose.flag or 0, ext=ext, remark=loose.remark, version=loose.version or 0,
         language=language_name(language) if isinstance(language, int) else language or UNKNOWN_LANGUAGE,
     )  # fmt: skip
+
+
+def _without_halves(header: bytes | memoryview) -> bytes:
+    return _ESCAPE.sub(lambda escape: escape[1] or b"\\ufffd", header)
 
 
 def _as_text(key: str, raw: msgspec.Raw) -> str | None:

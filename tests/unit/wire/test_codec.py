@@ -122,6 +122,23 @@ def test_scalars_in_header_fields_are_read_as_text(written: str, read_as: dict[s
 
 
 @pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ('"i":"cut \\ud83d"', {"i": "cut \ufffd"}),
+        ('"i":"\\uDE00 cut"', {"i": "\ufffd cut"}),
+        ('"i":"\\ud83d\\ude00"', {"i": "\U0001f600"}),
+        ('"i":"\\ud83d\\ud83d\\ude00\\u0001"', {"i": "\ufffd\U0001f600\x01"}),
+        ('"i":"\\\\ud83d and \\ud83d"', {"i": "\\ud83d and \ufffd"}),
+        ('"d":4,"i":"TAGS\\u0001a\\ud83d\\u0002","m":null', {"d": "4", "i": "TAGS\x01a\ufffd\x02"}),
+    ],
+)
+def test_half_a_character_in_a_header_is_read_as_the_sign_for_none(written: str, read_as: dict[str, str]) -> None:
+    """JavaScript cuts texts between the halves, and writes one half as it writes both."""
+    frame = read(raw_frame(b'{"code":310,"opaque":1,"extFields":{%b},"remark":"\\udc00"}' % written.encode()))
+    assert (frame.ext, frame.remark) == (read_as, "\ufffd")
+
+
+@pytest.mark.parametrize(
     ("written", "language"),
     [('"GO"', "GO"), ("9", "GO"), ('"KLINGON"', "OTHER"), ("null", "OTHER"), ("99", "OTHER"), ("-1", "OTHER")],
 )
@@ -160,7 +177,9 @@ def test_a_header_cannot_set_the_body_or_the_encoding() -> None:
         b'{"code":34,"extFields":{"k":{}}}',
         b'{"code":34,"extFields":[]}',
         b'{"code":34,"extFields":{"k":"\xff"}}',
-        b'{"code":34,"extFields":{"k":"\\ud800abcdefgh"}}',
+        b'{"code":34,"extFields":{"k":"\\ud800abcd\xff"}}',
+        b'{"code":34,"extFields":{"k":"\\ud800abcd\\x"}}',
+        b'{"code":34,"extFields":{"k":"\\ud80"}}',
         b'{"code":34,"remark":"\xc3"}',
         b'{"code":34,"remark":5}',
         b'{"code":34,"x":' + b"[" * 100_000,
