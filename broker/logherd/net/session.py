@@ -10,6 +10,7 @@ from logherd.net.channel import Channel
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.leaving import Leaving
 from logherd.net.limits import FlowLimits, PatienceLimits
+from logherd.net.misread import is_misread
 from logherd.net.pending import Pending
 from logherd.wire.codec import encode_frame, encode_head
 from logherd.wire.codes import ResponseCode
@@ -136,10 +137,14 @@ class NetSession(Channel):
         """Answer a delivered request; does nothing for a oneway request or when the client is gone.
 
         A long remark is cut: it may quote what the client sent, and no peer reads more. An answer that no peer would
-        accept (too large, no UTF-8) is replaced by a system error that says so.
+        accept (too large, no UTF-8) is replaced by a system error that says so. One that the client would misread is
+        left out.
         """
         frame = request.frame
         if frame.flag & Flag.ONEWAY:
+            return
+        if reply.code and not self._own_limits and is_misread(frame, reply.code):
+            self._leave_unanswered(frame)
             return
         remark = reply.remark
         if remark is not None and len(remark) > REMARK_LENGTH_MAX:
@@ -154,6 +159,11 @@ class NetSession(Channel):
             self._hub.log.warning("answer cannot be sent", remote=self._remote, code=frame.code, detail=error)
             failure = Frame(ResponseCode.SYSTEM_ERROR, frame.opaque, flag=Flag.RESPONSE, remark=str(error))
             self.send_answer(frame, failure)
+
+    def _leave_unanswered(self, request: Frame) -> None:
+        if self._transport is not None:
+            self._intake.answered(request)
+            self._mark_dirty()  # so that what it held up goes on at the end of the pass
 
     def send_answer(self, request: Frame, answer: Frame, body: Body = b"") -> None:
         """Send `answer` for a delivered request that is not oneway. A `body` of slices is sent without being copied.
