@@ -11,6 +11,7 @@ from logherd_operator.handlers.objects import Refresh
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
 BROKERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-broker"
+CONTROLLERS = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{NAME}-controller"
 BUDGET = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{NAME}-broker"
 CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}-broker-config"
 
@@ -100,6 +101,33 @@ async def test_what_was_refused_is_in_the_way_also_of_a_look_in_which_no_control
     await drive.steps(60)
     assert (drive.api.find(BROKERS) or {})["spec"]["template"] == template
     assert "ObjectRefused" in [each["code"] for each in drive.status["blocked"]]
+
+
+async def test_what_starts_from_a_file_that_nobody_can_tell_is_not_changed() -> None:
+    """Without the controllers: a pod that goes comes back as it was. Their own pods may be what has to be set right."""
+    drive = await founded()
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    template, controllers = ((drive.api.find(path) or {})["spec"]["template"] for path in (BROKERS, CONTROLLERS))
+    config = (drive.api.find(CONFIG) or {})["data"]
+    spec = {**SPEC, "image": "logherd:good-2", "config": {"mappedFileSizeCommitLog": "1048576"}}
+    drive.set_spec(spec)
+    await drive.steps(60)
+    assert (drive.api.find(CONFIG) or {})["data"] == config
+    assert (drive.api.find(BROKERS) or {})["spec"]["template"] == template
+    assert (drive.api.find(CONTROLLERS) or {})["spec"]["template"] != controllers
+    drive.kubelet.silent.clear()
+    await drive.settle()
+    assert (drive.api.find(BROKERS) or {})["spec"]["template"] != template
+    assert drive.status["updatedReplicas"] == 3
+
+
+async def test_what_others_change_in_a_stateful_set_is_set_right_also_while_no_controller_answers() -> None:
+    drive = await founded()
+    before = drive.api.find(BROKERS) or {}
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    drive.api.put(BROKERS, {**before, "spec": {**before["spec"], "serviceName": "theirs"}})
+    await drive.steps(30)
+    assert (drive.api.find(BROKERS) or {})["spec"] == before["spec"]
 
 
 async def test_a_group_is_not_made_while_an_object_is_refused_that_it_needs() -> None:

@@ -85,15 +85,15 @@ class Objects:
         for document in rendered.made_once:
             taken += await tries.at(_what(document), partial(self._make_once, document, sight, memory))
         for document in rendered.kept:
-            if document["kind"] == "StatefulSet":
+            if self._unknown_yet(document, sight, memory):
+                tries.hold(_what(document))
+            elif document["kind"] == "StatefulSet":
                 if tries.failed and document["metadata"]["name"] in sight.versions:
                     continue
                 held = taken or tries.failed
                 first = [each for each in first_counts(plan) if not held or sight.observed.has(each)]
                 attempt = partial(self._keep_workload, document, sight, first, memory)
                 taken += await tries.at(_what(document), attempt)
-            elif self._unknown_yet(document, sight):
-                tries.hold(_what(document))
             else:
                 taken += await tries.at(_what(document), partial(self._keep, document, sight, memory))
         await self._prune(drawn.digests.keys(), site, memory, tries)
@@ -146,15 +146,19 @@ class Objects:
         memory.applied[path] = ("", self._clock())
         return []
 
-    def _unknown_yet(self, document: Document, sight: Sight) -> bool:
-        """Who begins as a learner stands in the brokers' files; it is not written while no controller can tell.
+    def _unknown_yet(self, document: Document, sight: Sight, memory: Memory) -> bool:
+        """Who begins as a learner stands in the brokers' files; they are not written while no controller can tell, and
+        neither is a StatefulSet whose pods would pass for up to date with files that are not. What was applied already
+        goes with those that are there; and the controllers' own pods may be what has to be set right.
 
         Of a group that leads itself nothing in them rests on that, and what keeps all its brokers from starting may be.
         """
-        config = f"{sight.site.workload('broker')}-config"
+        brokers, path = sight.site.workload("broker"), path_of(document)
         observed, led_by_others = sight.observed, sight.site.group.spec.by_controllers
-        untold = observed.group is None and observed.platform.brokers is not None
-        return document["metadata"]["name"] == config and untold and led_by_others
+        if not led_by_others or observed.group is not None or observed.platform.brokers is None:
+            return False
+        as_applied = memory.applied.get(path, ("", 0.0))[0] == _known_digest(path, memory)
+        return _what(document) in (f"ConfigMap {brokers}-config", f"StatefulSet {brokers}") and not as_applied
 
     async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
         path = path_of(document)
