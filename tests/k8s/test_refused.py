@@ -7,6 +7,7 @@ import pytest
 
 from k8s.driving import OPTIONS, Drive
 from k8s.kubelet import NAME, NAMESPACE
+from logherd_operator.clients.errors import OwnFault
 from logherd_operator.handlers.objects import Refresh
 
 SPEC: dict[str, Any] = {"replicas": 3, "image": "logherd:good-1"}
@@ -35,7 +36,7 @@ def stuck(drive: Drive) -> list[str]:
 AWAY = 'Internal error occurred: failed calling webhook "rules.example.com": failed to call webhook: '
 
 
-@pytest.mark.parametrize(("status", "because"), [(422, ""), (500, AWAY)])
+@pytest.mark.parametrize(("status", "because"), [(422, ""), (500, AWAY), (500, "")])
 async def test_an_ordered_hand_over_is_done_while_the_stateful_set_is_refused_and_nobody_is_restarted(
     status: int, because: str
 ) -> None:
@@ -101,6 +102,67 @@ async def test_what_was_refused_is_in_the_way_also_of_a_look_in_which_no_control
     await drive.steps(60)
     assert (drive.api.find(BROKERS) or {})["spec"]["template"] == template
     assert "ObjectRefused" in [each["code"] for each in drive.status["blocked"]]
+
+
+async def test_what_starts_from_a_file_at_which_the_api_server_fails_is_not_changed_and_the_others_are_kept() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {CONFIG: 500}
+    template = (drive.api.find(BROKERS) or {})["spec"]["template"]
+    drive.api.drop(BUDGET)
+    drive.begin()
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    await drive.steps(30)
+    assert ((drive.api.find(BROKERS) or {})["spec"]["template"], drive.api.find(BUDGET) is None) == (template, False)
+    assert f"fails at the ConfigMap {NAME}-broker-config: " in drive.condition("Degraded")["message"]
+    assert drive.condition("Available")["status"] == "True"
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert (drive.status["blocked"], drive.status["updatedReplicas"]) == ([], 3)
+
+
+async def test_a_fault_of_the_api_server_that_passes_is_not_told_and_the_look_is_soon_repeated() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "disruption": {"budget": False}})
+    drive.api.faults.refuse = {BUDGET: 500}
+    assert await drive.reconciler.reconcile(drive.key) == 1.0
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert drive.api.find(BUDGET) is None
+    assert "ObjectRefused" not in {each["reason"] for each in drive.api.of_kind("events")}
+
+
+async def test_what_failed_once_keeps_no_look_without_controllers_from_being_told() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {CONFIG: 500}
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    assert await drive.reconciler.reconcile(drive.key) == 1.0
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    await drive.steps(10)
+    assert drive.condition("Degraded")["reason"] == "QuorumUnreachable"
+
+
+async def test_an_api_server_that_can_do_nothing_now_is_asked_for_nothing_more_in_that_look() -> None:
+    drive = await founded()
+    drive.api.faults.refuse = {"": 503}
+    drive.begin()
+    drive.api.seen.clear()
+    with pytest.raises(OwnFault):
+        await drive.reconciler.reconcile(drive.key)
+    assert sum(count for (_, _, verb), count in drive.api.seen.items() if verb != "get") == 1
+
+
+async def test_an_action_at_which_the_api_server_fails_is_told() -> None:
+    drive = await founded()
+    drive.set_spec({**SPEC, "image": "logherd:bad-1"})
+    await drive.steps(120)
+    drive.api.faults.refuse = {f"pods/{stuck(drive)[0]}": 500}
+    drive.set_spec(SPEC)
+    await drive.steps(30)
+    said = [each for each in drive.api.of_kind("events") if each["reason"] == "RestartRefused"]
+    assert "500: refused" in said[0]["note"]
+    drive.api.faults.refuse = {}
+    await drive.settle()
+    assert (stuck(drive), drive.status["phase"]) == ([], "Running")
 
 
 async def test_what_starts_from_a_file_that_nobody_can_tell_is_not_changed() -> None:

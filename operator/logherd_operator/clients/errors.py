@@ -1,10 +1,13 @@
 """How a call to the API server can end badly."""
 
+import http
 from typing import Any
 
 from logherd_operator.spec.errors import OperatorError
 
-__all__ = ["ClusterError", "Conflict", "NotFound", "NotNow", "OwnFault", "Refused", "Unreachable", "refusal"]
+__all__ = [
+    "ClusterError", "Conflict", "FailedAt", "NotFound", "NotNow", "OwnFault", "Refused", "Unreachable", "refusal",
+]  # fmt: skip
 
 
 class ClusterError(OperatorError):
@@ -17,6 +20,10 @@ class Unreachable(ClusterError):
 
 class OwnFault(Unreachable):
     """The API server answered that it failed (500 and above), for a reason of its own."""
+
+
+class FailedAt(OwnFault):
+    """It failed at this one thing (500), as where no address is left for a Service: others it may carry out."""
 
 
 class Refused(ClusterError):
@@ -54,5 +61,5 @@ def refusal(call: str, status: int, document: dict[str, Any]) -> ClusterError:
     said = str(document.get("message") or document.get("reason") or "no reason was given")
     message = f"{call}: {status}: {said}"
     if status >= 500 and _WEBHOOK not in said:
-        return OwnFault(message)
+        return FailedAt(message) if status == http.HTTPStatus.INTERNAL_SERVER_ERROR else OwnFault(message)
     return _KINDS.get(status, Refused)(status, message, document)

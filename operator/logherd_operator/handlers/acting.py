@@ -2,7 +2,7 @@
 
 from logherd_operator.clients.admin import Admins
 from logherd_operator.clients.api import Api, Reply
-from logherd_operator.clients.errors import Conflict, NotFound, NotNow, OwnFault, Refused
+from logherd_operator.clients.errors import Conflict, FailedAt, NotFound, NotNow, Refused
 from logherd_operator.cluster.calls import At, Call, calls_of, refused_settings
 from logherd_operator.handlers.looking import Sight
 from logherd_operator.handlers.memory import Memory
@@ -47,10 +47,8 @@ class Hands:
             raise NotDone(str(error)) from error
         except Refused as error:
             raise NotDone(f"the API server refuses it: {error}") from error
-        except OwnFault as error:
-            # So it answers for as long as two disruption budgets cover the pod, and somebody has to hear of that.
-            if not call.path.endswith("/eviction"):
-                raise
+        except FailedAt as error:
+            # It may last, as an eviction's does where two disruption budgets cover the pod; somebody has to hear of it.
             raise NotDone(str(error)) from error
 
     async def _tell_controllers(self, call: Call, sight: Sight, memory: Memory) -> None:
