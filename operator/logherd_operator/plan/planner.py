@@ -40,7 +40,7 @@ from logherd_operator.plan.repair import (
     say_what_overlaps,
     take_lead,
 )
-from logherd_operator.plan.rollout import heal_stuck, roll_brokers
+from logherd_operator.plan.rollout import hand_over_stuck, heal_stuck, roll_brokers
 from logherd_operator.plan.scale import forget_removed, scale_down, scale_up, settle
 from logherd_operator.plan.settings import push_hot_settings, set_rules
 from logherd_operator.plan.situation import Situation, lasting_facts
@@ -58,7 +58,7 @@ _CHAPTERS: tuple[Chapter, ...] = (
     # What is broken, and what costs nothing.
     heal_stuck, rebuild, promote_learners, set_rules, push_hot_settings,
     # What a person ordered waits for nobody who is away.
-    take_lead, hand_over,
+    take_lead, hand_over, hand_over_stuck,
     # What takes time, one after the other: members, volumes, sizes, restarts.
     forget_removed, delete_unused, settle, await_learners, grow, scale_up, scale_down, roll_controllers, roll_brokers,
     # What is in nobody's way but an administrator's.

@@ -12,10 +12,10 @@ from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
 from logherd_operator.plan.guards import led_and_quorate, not_kept, stalled, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation, held_for_orders
+from logherd_operator.plan.situation import Situation, held_for_orders, unready_fact
 from logherd_operator.plan.switch import switch_from
 
-__all__ = ["heal_stuck", "restart_reason", "roll_brokers"]
+__all__ = ["hand_over_stuck", "heal_stuck", "restart_reason", "roll_brokers"]
 
 
 def restart_reason(situation: Situation, slot: Slot) -> RestartReason | None:
@@ -52,6 +52,28 @@ def heal_stuck(situation: Situation) -> Iterator[Step]:
             yield block
             continue
         yield _restart(slot, instance, RestartReason.STUCK)
+
+
+def hand_over_stuck(situation: Situation) -> Iterator[Step]:
+    """Let a leader that does not run as it should hand over, to be replaced then as every other is. Last of all, as an
+    update has it, it would wait for those that a name, a refused object or a window holds back, however long.
+
+    Only where no person has to begin, and not for a moment in which it is not ready. While nobody is able to take over
+    all else goes on.
+    """
+    group, spec = situation.group, situation.spec
+    by_itself = spec.reconcile == "Full" and spec.update.strategy == "Automatic" and spec.replication.mode != "Static"
+    if group is None or not by_itself or led_and_quorate(situation, group) is not None or _is_new(situation, group):
+        return
+    for slot in situation.kept():
+        instance = slot.instance
+        if instance is None or slot.broker_id != group.leader:
+            continue
+        lasting = instance.failing or situation.lasting(unready_fact(instance)) >= situation.pace.stuck
+        if lasting and restart_reason(situation, slot) is RestartReason.STUCK:
+            step = next(switch_from(situation, group, slot, OperationType.UPDATE, RestartReason.STUCK))
+            if not isinstance(step, Block):
+                yield step
 
 
 def roll_brokers(situation: Situation) -> Iterator[Step]:
@@ -115,13 +137,17 @@ def _lagging(situation: Situation, slot: Slot) -> Iterator[Step]:
 
 def _soaked(situation: Situation, group: Group) -> Iterator[Step]:
     """After a change of leader, and after each restart, a rest in which trouble would show."""
-    rest = situation.pace.election_rest
-    if situation.lasting(f"leader:{group.leader}@{group.epoch}") < rest:
+    if _is_new(situation, group):
+        rest = situation.pace.election_rest
         yield _wait("Precheck", f"broker {group.leader} has led for less than {rest:g} s", None)
     soak = situation.spec.update.soak_seconds
     for slot in situation.kept():
         if restart_reason(situation, slot) is None and situation.lasting(f"in-sync:{slot.broker_id}") < soak:
             yield _wait("AwaitInSync", f"broker {slot.broker_id} has been in sync for less than {soak} s", slot)
+
+
+def _is_new(situation: Situation, group: Group) -> bool:
+    return situation.lasting(f"leader:{group.leader}@{group.epoch}") < situation.pace.election_rest
 
 
 def _hand_over(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:

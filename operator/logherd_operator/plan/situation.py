@@ -11,7 +11,7 @@ from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
     "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
-    "rebuild_order", "resizing_fact",
+    "rebuild_order", "resizing_fact", "unready_fact",
 ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ class Situation:
             return True
         quorum = self.observed.quorum
         idle = _is_idle(instance)
-        lost = idle or self.lasting(_unready_fact(instance)) >= self.pace.stalled
+        lost = idle or self.lasting(unready_fact(instance)) >= self.pace.stalled
         others = [each.instance for each in siblings if each.instance is not None and each.instance.revision == wanted]
         known_bad = any(each.failing or (not lost and _is_idle(each)) for each in others)
         led = quorum is not None and quorum.leader is not None
@@ -125,7 +125,7 @@ class Situation:
 
     def overdue(self, instance: Instance) -> bool:
         """Has it not been ready for longer than one may take? When it was made says nothing of when it restarted."""
-        return self.lasting(_unready_fact(instance)) > self.spec.update.pod_ready_timeout_seconds
+        return self.lasting(unready_fact(instance)) > self.spec.update.pod_ready_timeout_seconds
 
 
 def _is_idle(instance: Instance) -> bool:
@@ -133,7 +133,7 @@ def _is_idle(instance: Instance) -> bool:
     return bool(instance.unschedulable) or instance.unstarted
 
 
-def _unready_fact(instance: Instance) -> str:
+def unready_fact(instance: Instance) -> str:
     """That exactly this one is not ready."""
     return f"unready:{instance.uid}"
 
@@ -187,7 +187,7 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
             yield f"unschedulable:{slot.ordinal}"
     places = [(component, slot) for component in COMPONENTS for slot in observed.slots(component)]
     standing = (slot.instance for _, slot in places if slot.instance is not None)
-    yield from (_unready_fact(instance) for instance in standing if not instance.ready)
+    yield from (unready_fact(instance) for instance in standing if not instance.ready)
     yield from (resizing_fact(component, slot) for component, slot in places if _is_resizing(slot))
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact(component, slot) for component, slot in places}

@@ -31,14 +31,14 @@ def switch_from(
         yield _failed(group, leader, tried)
         yield Wait(operation=_operation(kind, "SwitchoverFailed", "nobody took over", leader))
         return
-    target = targets[0]
+    target, how = targets[0], "does not run as it should" if why is RestartReason.STUCK else "goes last"
     yield Act(
         fact=_fact(group, target),
         action=Switchover(
             target=target, expected_epoch=group.epoch, request_id=f"planned-{group.epoch}-{target}",
             ordered=why is RestartReason.MANUAL, heals=why is RestartReason.STUCK,
             leader=None if situation.by_controllers else leader.broker_id,
-            reason=f"broker {leader.broker_id} leads and goes last; broker {target} takes over",
+            reason=f"broker {leader.broker_id} leads and {how}; broker {target} takes over",
         ),
         operation=_operation(kind, "Switch", f"broker {target} takes over", leader),
     )  # fmt: skip

@@ -119,3 +119,59 @@ def test_a_leader_that_does_not_run_as_it_should_hands_over_and_is_replaced(spec
     (restart,) = decide(taken(with_broker(look(group=group(leader=2, epoch=8)), bad)), **spec).actions
     assert isinstance(restart, Restart)
     assert (restart.ordinal, restart.why, restart.serving) == (0, RestartReason.STUCK, False)
+
+
+ALL_OLD = tuple(broker(n, stands=instance(n, revision=OLD)) for n in range(3))
+BAD = broker(0, report=None, stands=instance(0, revision=OLD, ready=False, failing="CrashLoopBackOff"))
+NEVER = {"update": {"windows": [{"cron": "0 0 1 1 *", "durationMinutes": 1}]}}
+
+
+@pytest.mark.parametrize("spec", [{}, NEVER])
+@pytest.mark.parametrize("stale", [{"brokers": ALL_OLD}, {"controllers": controllers(revision=OLD)}])
+def test_a_leader_that_does_not_run_does_not_wait_for_those_that_are_held_back(
+    stale: dict[str, Any], spec: dict[str, Any]
+) -> None:
+    observed = with_broker(look(**stale), BAD)
+    for each in [taken(observed), *([observed] if spec else [])]:
+        (switch,) = decide(each, **spec).actions
+        assert isinstance(switch, Switchover)
+        assert switch.heals
+        (restart,) = decide(replace(each, group=group(leader=3, epoch=8)), **spec).actions
+        assert isinstance(restart, Restart)
+        assert (restart.component, restart.ordinal, restart.why) == ("broker", 0, RestartReason.STUCK)
+
+
+def test_a_leader_that_is_not_ready_hands_over_once_that_has_lasted() -> None:
+    waits = broker(0, stands=instance(0, revision=OLD, ready=False))
+    observed = taken(with_broker(look(brokers=ALL_OLD), waits))
+    held = decide(observed)
+    assert (held.actions, held.codes) == ((), {Code.NAME_TAKEN})
+    lasting = replace(observed, since={**held.since, "unready:pod-0": NOW - 60})
+    (switch,) = decide(lasting).actions
+    assert isinstance(switch, Switchover)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reconcile": "NoDisruption"}, {"update": {"strategy": "Supervised"}}, {"update": {"strategy": "Manual"}},
+        {"replication": {"mode": "Static"}},
+    ],
+)  # fmt: skip
+def test_what_a_person_has_to_begin_and_what_stands_in_for_nobody_is_as_it_was(fields: dict[str, Any]) -> None:
+    held = decide(taken(with_broker(look(brokers=ALL_OLD), BAD)), **fields)
+    assert held.actions == ()
+
+
+def test_an_update_goes_on_past_a_leader_that_finds_nobody_to_hand_over_to() -> None:
+    observed = with_broker(look(brokers=ALL_OLD), BAD)
+    (switch,) = decide(observed).actions
+    assert isinstance(switch, Switchover)
+    asked = decide(replace(observed, since={**observed.since, "switch:7:2": NOW - 5}))
+    assert (asked.actions, asked.operation.state) == ((), "Switch")  # type: ignore[union-attr]
+    failed = {"switch:7:2": NOW - 100, "switch:7:3": NOW - 60}
+    alone = replace(observed, group=group(in_sync=(1,)))
+    for each in (replace(observed, since={**observed.since, **failed}), alone):
+        (restart,) = decide(each).actions
+        assert isinstance(restart, Restart)
+        assert restart.ordinal == 2
