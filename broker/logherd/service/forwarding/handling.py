@@ -20,6 +20,10 @@ HOLD_MS: Final = 2_500
 _LOCK_HOLD_MS: Final = 800
 """Stock clients wait 1 s for a lock."""
 
+_PLACE_HOLD_MS: Final = 4_500
+"""Stock clients wait 5 s to hear where their group stands, and before 5.0 of Java, in C++ and in Node take any error
+for "nowhere": they begin at the queue's end then and commit that. An election takes three to four seconds."""
+
 _ANSWER_MS: Final = 30_000
 _SLACK_MS: Final = 15_000
 
@@ -77,6 +81,7 @@ def _table() -> dict[int, Handling]:
     sent_on = (code for code, route in ROUTES.items() if route.where in (Where.FORWARD, Where.BOTH))
     table = dict.fromkeys(sent_on, Handling(Kind.CHANGE))
     table.update(dict.fromkeys(map(int, _READS), Handling(Kind.READ)))
+    table[int(RequestCode.QUERY_CONSUMER_OFFSET)] = Handling(Kind.READ, hold_ms=_PLACE_HOLD_MS)
     table.update(dict.fromkeys(map(int, _PULLS), Handling(Kind.PULL, ordered=False, answer_ms=_SLACK_MS)))
     table.update(dict.fromkeys(map(int, _LOCKS), Handling(Kind.CHANGE, hold_ms=_LOCK_HOLD_MS)))
     table.update(dict.fromkeys(map(int, _RELAYED), Handling(Kind.RELAYED, ordered=False)))

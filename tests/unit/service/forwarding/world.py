@@ -19,7 +19,7 @@ from logherd.wire.headers.forwarding import ForwardedHeader
 from unit.service.client_fakes import FakeSession
 
 SEND, PULL, COMMIT = int(RequestCode.SEND_MESSAGE), int(RequestCode.PULL_MESSAGE), RequestCode.UPDATE_CONSUMER_OFFSET
-READ = int(RequestCode.QUERY_CONSUMER_OFFSET)
+READ = int(RequestCode.GET_MAX_OFFSET)
 HELD_MAX_MS = 2_500
 TICK_MS = 20
 LIMITS = ForwarderLimits(
