@@ -5,7 +5,7 @@ Nothing is taken back by an abort: what was stored stays. It is the broker that 
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -76,8 +76,14 @@ class LogHerdWriter(DataSourceArrowWriter):
                 if not self._identity.lasting:
                     close_writer(cluster, self._identity, [self._begun, *sent])
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """The name of this job's own is forgotten when it expires; tasks that still run must find it."""
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """What was stored stays. A name of this job's own is forgotten where the driver opened it: tasks that still run
+        were given its epoch there, and are refused. Where a task opened it they must find it until it expires."""
+        if not self._identity.lasting:
+            with closing(self._cluster()) as cluster:
+                # The job has failed, perhaps because nobody answers: that is not to be waited for once more.
+                cluster.patience = replace(cluster.patience, total_seconds=cluster.patience.request_seconds)
+                close_writer(cluster, self._identity, [self._begun])
 
     def _cluster(self) -> Cluster:
         return Cluster(self._options.bootstrap, self._options.patience, any_broker=self._options.exactly_once)

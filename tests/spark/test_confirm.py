@@ -102,6 +102,22 @@ def test_a_job_that_ends_is_forgotten_in_every_group_in_which_it_began(monkeypat
     assert [group for group, code in cluster.asked if code == RequestCode.WRITER_CLOSE] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("options", "forgotten"),
+    [({}, ["a", "b"]), ({"writeId": "nightly"}, []), ({"guarantee": "at-least-once"}, [])],
+)
+def test_a_job_that_fails_is_forgotten_where_it_began_unless_its_name_may_come_again(
+    options: dict[str, str], forgotten: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what it has stored counts for a week among the chunks that a group remembers of all writers together."""
+    cluster = Stored({"a": 3, "b": 0}, never_close=("a",))
+    made: Callable[..., Any] = lambda *_, **__: cluster  # noqa: E731
+    monkeypatch.setattr(writing, "Cluster", made)
+    LogHerdWriter(write_options({**OPTIONS, **options}, streaming=False), ROWS).abort([None])
+    assert [group for group, code in cluster.asked if code == RequestCode.WRITER_CLOSE] == forgotten
+    assert cluster.patience.total_seconds == cluster.patience.request_seconds or not forgotten
+
+
 def test_a_job_whose_rows_are_confirmed_does_not_fail_because_it_is_not_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -111,14 +111,15 @@ def test_an_older_driver_is_fenced_by_name_in_the_middle(site: Site, topic: Call
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(400), 1)
 
 
+@pytest.mark.parametrize("end", [LogHerdWriter.commit, LogHerdWriter.abort])
 def test_an_attempt_whose_first_rows_come_after_the_end_of_its_job_stores_nothing(
-    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, end: Callable[..., None]
 ) -> None:
     """As one that Spark has given up for lost, or ran beside another one, and that goes on for a while."""
     name = topic()
     monkeypatch.setattr(jobs, "_context", lambda: SimpleNamespace(partitionId=lambda: 0))
     job = LogHerdWriter(writing(site, name), COLUMNS.__class__([COLUMNS["value"]]))
-    job.commit([job.write(iter([batch(range(100))]))])
+    end(job, [job.write(iter([batch(range(100))]))])
     with pytest.raises(BrokerRefused, match="it was never opened, was closed, or expired"):
         job.write(iter([batch(range(100))]))
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(100), 1)
