@@ -33,8 +33,8 @@ _STREAM_READING = (*_READING, "maxOffsetsPerTrigger")
 _WRITING = (*_COMMON, "guarantee", "maxRequestBytes")
 _BATCH_WRITING = (*_WRITING, "writeId")
 _STREAM_WRITING = (*_WRITING, "pipelineId")
-_OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
-"""What Spark itself leaves among the options of a source or sink."""
+_OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
+"""What Spark itself leaves among the options of a source or sink. `path` is what somebody gives to load or save."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ def test_the_environment_stands_in_where_nothing_is_given() -> None:
         ({**READ, "bootstrap": "a"}, "option bootstrap names 'a', an address is host:port"),
         ({**READ, "startingOffset": "earliest"}, "unknown option for reading: startingOffset; known are bootstrap"),
         ({**READ, "maxOffsetsPerTrigger": "1"}, "unknown option for reading: maxOffsetsPerTrigger"),
+        ({**READ, "path": "u"}, "unknown option for reading: path; known are bootstrap"),
         ({**READ, "startingOffsets": "latest"}, "startingOffsets is 'latest', it must be earliest or JSON"),
         ({**READ, "endingOffsets": "earliest"}, "endingOffsets is 'earliest', it must be latest or JSON"),
         ({**READ, "endingOffsets": "first"}, r'must be latest or JSON: {"topic": {"0": 23, "1": -1}}'),
@@ -118,6 +119,15 @@ def test_a_guarantee_that_nobody_gives_is_refused() -> None:
         write_options({**WRITE, "guarantee": "twice"}, streaming=False)
     with pytest.raises(OptionRefused, match="unknown option for writing a stream: writeId"):
         write_options({**WRITE, "writeId": "x"}, streaming=True)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_topic_that_is_given_as_a_path_is_refused_and_what_spark_leaves_there_is_not(streaming: bool) -> None:
+    """`save("u")` with an option topic would write to that one without a word."""
+    left = {"checkpointLocation": "/c", "queryName": "q", "outputMode": "append"}
+    assert write_options({**WRITE, **left}, streaming=streaming).topic == "t"
+    with pytest.raises(OptionRefused, match=r"unknown option for writing.*: path; known are bootstrap"):
+        write_options({**WRITE, "path": "u"}, streaming=streaming)
 
 
 @given(st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 1 << 60)))
