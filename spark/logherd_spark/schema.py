@@ -46,9 +46,14 @@ def column_names(schema: StructType) -> tuple[str, ...]:
     for field in schema:
         if field.name not in known:
             raise OptionRefused(f"there is no column {field.name}; there are {', '.join(known)}")
-        if field.dataType != known[field.name]:
-            wanted, right = field.dataType.simpleString(), known[field.name].simpleString()
+        wanted, right = field.dataType.simpleString(), known[field.name].simpleString()
+        if wanted != right:
             raise OptionRefused(f"column {field.name} is asked for as {wanted}, it is {right}")
+        if not field.nullable or field.dataType != known[field.name]:
+            raise OptionRefused(
+                f"column {field.name} is asked for as {wanted} that is never null, or has no null in it: ask for it "
+                "without NOT NULL"
+            )
     return tuple(field.name for field in schema)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import StructType
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from logherd.kit.javahash import java_hash
 from logherd.model.host import encode_host
@@ -186,6 +186,24 @@ def test_columns_that_mean_nothing_are_refused_by_name() -> None:
         RowShape(["value"], topic_given=False)
     with pytest.raises(OptionRefused, match="no column is asked for"):  # Arrow forgets how many such rows there are
         column_names(StructType([]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (StructField("Key", StringType()), "there is no column Key; there are key"),
+        (StructField("queue", StringType()), "column queue is asked for as string, it is int"),
+        (StructField("key", StringType(), nullable=False), "column key is asked for as string that is never null"),
+        (
+            StructField("properties", MapType(StringType(), StringType(), valueContainsNull=False)),
+            "column properties is asked for as map<string,string> that is never null, or has no null in it",
+        ),
+    ],
+)
+def test_a_column_that_is_asked_for_as_it_is_not_is_refused_by_name(asked: StructField, said: str) -> None:
+    """Else each task fails, in words of Spark: it takes no batch whose columns may be null if it was told otherwise."""
+    with pytest.raises(OptionRefused, match=said):
+        column_names(StructType([asked]))
 
 
 # ---- and back
