@@ -146,19 +146,29 @@ def outrun_lacks(group: Group, seen_of: SeenOf) -> int:
 
 
 def outrun_loses(group: Group, best: Replica, seen_of: SeenOf) -> list[BrokerId]:
-    """Who knows more to be committed than this one has: who led by the record went on by it, below a later leadership
-    that had been forgotten. One of two histories must be given up then, and which one, only a person may say. `best` is
-    one of the founders."""
+    """Who knows to be committed what this one does not have: who led by the record went on by it, below a later
+    leadership that had been forgotten. One of two histories must be given up then, and which one, only a person may
+    say. `best` is one of the founders."""
     replicas = [each for each in map(group.replica, founders(group, seen_of)) if each is not None]
     reports = {each.broker_id: seen.report for each in replicas if (seen := seen_of(each)) is not None}
     own = reports[best.broker_id]
     # Of its last leadership it may know nothing to be committed: then all behind what it does know may be another's.
     limit = own.end if own.committed.epoch == own.end.epoch else own.committed
-    return [each for each, report in reports.items() if _beyond(report.committed, limit, own.end)]
+    marks = {each: report.committed for each, report in reports.items()}
+    return [each for each, mark in marks.items() if _beyond(mark, limit, own.end) or _replaced(mark, own)]
 
 
 def _beyond(committed: Point, limit: Point, end: Point) -> bool:
     return committed.position > limit.position or (committed.position == end.position and committed != end)
+
+
+def _replaced(committed: Point, own: Report) -> bool:
+    """Whether that log has the record of another leadership there: up to each end that it tells, from the one before,
+    all are of the same. Of what is below the first one it is only known that none is of a later one."""
+    ends = (*(own.epoch_ends or (own.committed,)), own.end)
+    if committed.position < ends[0].position:
+        return committed.epoch > ends[0].epoch
+    return committed.epoch != next((each.epoch for each in ends if each.position >= committed.position), None)
 
 
 def _best_outrun(group: Group, seen_of: SeenOf) -> Replica | None:

@@ -29,6 +29,9 @@ class Report(Turn, frozen=True, kw_only=True):
     registration: Registration
     address: str
     end: Point = ORIGIN
+    epoch_ends: tuple[Point, ...] = ()
+    """What its log begins after, and where each leadership but that of `end` ends in it; the latest of them. Told while
+    the broker knows of no leader; by one of an earlier release, never."""
     committed: Point = ORIGIN
     healthy: bool = True
     space: bool = True

@@ -1,12 +1,18 @@
 """When the controllers hear of this process: its registration, its heartbeats, the release of its leadership."""
 
+from typing import Final
+
 from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report, RoleView
 from logherd.controller.values import BrokerId, Registration
 from logherd.group.ground import Ground
 from logherd.model.names import Epoch
+from logherd.replication.epochs import Point
 
 __all__ = ["Liaison"]
+
+_ENDS_TOLD: Final = 32
+"""Controllers that have forgotten more leaderships than that are not told all of them."""
 
 
 class Liaison:
@@ -126,5 +132,14 @@ class Liaison:
             end=ground.known_point(ground.durable.position), committed=ground.known_point(ground.shown),
             healthy=ground.fit, space=health.takes_messages and health.barrier, barrier=health.barrier,
             priority=seat.priority, resigned=ground.holder.resigned, number=self._number,
-            answered=self._answered,
+            answered=self._answered, epoch_ends=self._epoch_ends(),
         )  # fmt: skip
+
+    def _epoch_ends(self) -> tuple[Point, ...]:
+        """By which the controllers see whether the log has what others have committed; while somebody leads they do not
+        need it."""
+        ground, view = self._ground, self._ground.standing.view
+        history, durable = ground.log.epochs, ground.durable.position
+        if durable < history.base.position or (view is not None and view.master is not None):
+            return ()
+        return history.epoch_ends(durable)[-_ENDS_TOLD:]

@@ -10,6 +10,7 @@ Source: Raft paper 5.3 (log matching), restated for positions; RocketMQ's epoch 
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
@@ -92,6 +93,11 @@ class EpochHistory:
             if run.epoch > epoch:
                 return run.after
         return end
+
+    def epoch_ends(self, end: Position) -> tuple[Point, ...]:
+        """The base, and the last records of all epochs but the newest, in a log that ends at `end`."""
+        runs = [run for run in self.runs if run.after < end]
+        return (self.base, *(Point(before.epoch, run.after) for before, run in pairwise(runs)))
 
     def runs_between(self, after: Position, end: Position) -> tuple[Run, ...]:
         """The runs of the records in (after, end]; the first one is cut to start at `after`."""

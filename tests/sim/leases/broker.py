@@ -169,11 +169,12 @@ class Broker(Process):
 
     def report(self) -> Report:
         """What it would tell the controllers now."""
-        volume = self.volume
+        volume, led = self.volume, self.view is not None and self.view.master is not None
         return Report(
             group=self.key, broker_id=self.id, registration=self.registration, address=self.address, end=volume.end,
             committed=volume.point(volume.committed), resigned=self.holder.resigned, healthy=not self.sick,
             space=not self.full, number=self.beats, answered=self.answered,
+            epoch_ends=() if led else volume.epoch_ends,
         )  # fmt: skip
 
     def _heartbeat(self) -> None:

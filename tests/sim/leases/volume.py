@@ -1,5 +1,7 @@
 """A broker's volume: what outlives its process. A log of (epoch, number), all of it flushed."""
 
+from itertools import pairwise
+
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import ORIGIN, Point
 
@@ -26,6 +28,12 @@ class Volume:
     def end(self) -> Point:
         """The end of the log; the position is the count."""
         return self.point(len(self.log))
+
+    @property
+    def epoch_ends(self) -> tuple[Point, ...]:
+        """The ends of all epochs but the newest, and where the log begins."""
+        pairs = enumerate(pairwise(epoch for epoch, _ in self.log), 1)
+        return (ORIGIN, *(self.point(count) for count, (one, other) in pairs if one != other))
 
     def point(self, count: int) -> Point:
         """The place after so many records."""

@@ -86,13 +86,13 @@ class Desk:
     def report(
         self, broker: int, *, end: Point = ORIGIN, healthy: bool = True, space: bool = True, priority: int = 0,
         barrier: bool = True, committed: Point = ORIGIN, registration: int | None = None, address: str = "",
-        number: int = 0, resigned: int = 0, answered: int | None = None,
+        number: int = 0, resigned: int = 0, answered: int | None = None, epoch_ends: tuple[Point, ...] = (),
     ) -> Report:  # fmt: skip
         process = self.registration(broker) if registration is None else Registration(registration)
         return Report(
             group=KEY, broker_id=BrokerId(broker), registration=process, address=address or f"b{broker}:10911", end=end,
             committed=committed, healthy=healthy, space=space, barrier=barrier, priority=priority, number=number,
-            resigned=Epoch(resigned), answered=answered,
+            resigned=Epoch(resigned), answered=answered, epoch_ends=epoch_ends,
         )  # fmt: skip
 
     def beat(self, *brokers: int, **said: object) -> Granted | Withheld:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders, unfit
+from logherd.controller.choosing import SeenOf, absent_members, best_of, choose, founders, outrun_loses, unfit
 from logherd.controller.reports import Report, Seen
 from logherd.controller.values import BrokerId, Group, Registration, Replica, Rules, SyncSet, Tenure, Transfer
 from logherd.controller.verdicts import Refusal
 from logherd.model.names import Epoch
+from logherd.replication.epochs import ORIGIN, Point
 from unit.controller.desk import KEY, point
 
 
@@ -151,6 +152,46 @@ def test_r10_a_log_of_a_later_epoch_counts_for_more_than_a_longer_one() -> None:
 )
 def test_what_keeps_a_replica_that_reports_from_leading_is_named(each: Replica | None, reason: Refusal | None) -> None:
     assert unfit(each, reporting({1: 5})(replica(1))) is reason
+
+
+ENDS = (point(1, 100), point(2, 300), point(4, 600))
+"""Then come records of epoch 5 up to 900, of which 890 is known to be committed."""
+
+
+@pytest.mark.parametrize(
+    ("committed", "ends", "lost"),
+    [
+        (ORIGIN, ENDS, False),
+        (point(1, 40), ENDS, False),
+        (point(1, 100), ENDS, False),
+        (point(2, 100), ENDS, True),
+        (point(2, 90), ENDS, True),
+        (point(1, 101), ENDS, True),
+        (point(2, 300), ENDS, False),
+        (point(3, 250), ENDS, True),
+        (point(3, 400), ENDS, True),
+        (point(4, 400), ENDS, False),
+        (point(1, 895), ENDS, True),
+        (point(1, 40), (ORIGIN,), True),
+        (ORIGIN, (ORIGIN,), False),
+        (point(1, 895), (), True),
+        (point(1, 450), (), False),
+    ],
+)
+def test_what_the_longest_log_has_of_another_leadership_is_lost_to_whom_knows_it_committed(
+    committed: Point, ends: tuple[Point, ...], *, lost: bool
+) -> None:
+    """Brokers of an earlier release tell of no ends; what they know to be committed says a little."""
+    own = Report(
+        group=KEY, broker_id=BrokerId(1), registration=Registration(1), address="", end=point(5, 900),
+        committed=point(5, 890), epoch_ends=ends,
+    )  # fmt: skip
+    others = {
+        BrokerId(1): own, BrokerId(2): replace(own, epoch_ends=()),
+        BrokerId(3): replace(own, end=point(4, 950), committed=committed, epoch_ends=()),
+    }  # fmt: skip
+    found = outrun_loses(group(), replica(1), lambda each: Seen(others[each.broker_id], 0))
+    assert found == ([3] if lost else [])
 
 
 def test_only_members_that_may_yet_report_are_waited_for() -> None:

@@ -12,7 +12,7 @@ from logherd.controller.values import BrokerId, Rules
 from logherd.controller.verdicts import LossAccepted, Refusal
 from logherd.model.names import Epoch
 from logherd.replication.epochs import ORIGIN, Point
-from logherd.service.controllers.why import why
+from logherd.service.controllers.why import why, why_refused
 from unit.controller.desk import KEY, Desk, point
 
 AHEAD, BEHIND = point(3, 900), point(1, 100)
@@ -305,6 +305,51 @@ def test_r20_what_the_longest_log_cannot_hold_is_another_history_though_that_end
         desk.beat(1, 3, end=point(1, 950), committed=point(1, committed))
         desk.beat(2, end=AHEAD, committed=known)
         assert desk.wait(500) == []
+
+
+def parted() -> Desk:
+    """Brokers 1 and 2 were in sync in epoch 3, and acknowledged what is behind 100. That is forgotten: by the record 3
+    goes on in epoch 1, with 4 alone. Once its lease is over 1 and 2 are back."""
+    desk = Desk()
+    for broker in (1, 2, 3, 4):
+        desk.register(broker, replicas=4)
+        desk.beat(broker, priority=abs(broker - 3))
+    assert [each.broker_id for each in desk.wait(50)] == [3]
+    desk.beat(3)
+    desk.machine = Machine.load(desk.machine.save())
+    desk.now += 60_000
+    desk.reopen()
+    desk.now += desk.terms.waiter_ms
+    assert isinstance(desk.beat(3), Granted)
+    assert desk.alter(3, 3, 4).refusal is None
+    for broker in (1, 2):
+        bring(desk, broker, AHEAD)
+    return desk
+
+
+@pytest.mark.parametrize("committed", [95, 101, 450])
+def test_r20_what_is_committed_where_the_longest_log_has_other_records_is_another_history(committed: int) -> None:
+    """Though all of that ends before what the longest log knows to be committed."""
+    desk = parted()
+    elections = []
+    for _ in range(0, 60_000, 500):
+        desk.beat(1, 2, end=AHEAD, committed=point(3, 890), epoch_ends=(point(1, 100),))
+        desk.beat(3, 4, end=point(1, 500), committed=point(1, committed))
+        elections += desk.wait(500)
+    if committed <= 100:  # what 3 has written since nobody has acknowledged
+        assert [each.broker_id for each in elections] == [1]
+        return
+    assert elections == []
+    desk.beat(1, 2, end=AHEAD, committed=point(3, 890), epoch_ends=(point(1, 100),))
+    desk.beat(3, 4, end=point(1, 500), committed=point(1, committed))
+    for target in (1, 3, None):
+        wanted = ElectionRequest(group=KEY, target=BrokerId(target) if target else None)
+        refusal = admit_election(desk.office, wanted, desk.now)
+        assert refusal is (Refusal.NOT_IN_SYNC if target else Refusal.NOBODY)
+        assert "what brokers 3, 4 told to be committed" in why_refused(refusal, desk.group, desk.office, desk.now)
+    command = admit_election(desk.office, ElectionRequest(group=KEY, target=BrokerId(1), unclean=True), desk.now)
+    assert isinstance(command, Elect)
+    assert command.grounds is Grounds.OUTRUN
 
 
 def test_r20_who_is_ordered_to_lead_by_an_old_record_leads_in_no_epoch_that_is_forgotten() -> None:

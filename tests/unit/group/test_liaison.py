@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.controller.commands import Register, Release
 from logherd.controller.reports import Report, RoleView, Withheld
@@ -15,6 +16,8 @@ from logherd.group.output import Ask, Leading
 from logherd.group.seat import Seat
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
+from logherd.raft.record import Kind
+from logherd.replication.epochs import Point
 from logherd.replication.messages import Envelope, Heartbeat, ReplicaId
 from unit.group.stage import KEY, Node, Stage
 
@@ -118,6 +121,24 @@ def test_r20_a_report_tells_of_which_of_those_before_it_the_answer_is_known() ->
         assert isinstance(report, Report)
         reports.append(report)
     assert [each.answered for each in reports] == [0, 1, 3, 3]
+
+
+def test_r20_while_nobody_leads_a_report_tells_where_the_leaderships_end_in_the_log() -> None:
+    """By that the controllers see whether the log has what others know to be committed; see `outrun_loses`."""
+    seat = Seat(group=KEY, broker_id=BrokerId(2), store_id="s2", incarnation="s2.1", address="b2:10911")
+    log = MemoryLog()
+    ends = [Point(Epoch(epoch), log.append(Kind.DATA, Epoch(epoch), b"record")) for epoch in range(1, 51)]
+    core = GroupCore(seat, OPTIONS, log, epoch=Epoch(50), commit=Position(0), now=0)
+    core.step(Registered(Registration(1)), 0)
+    for now, known, told_ends in (
+        (500, None, ends[-33:-1]), (1_000, view(50, 1), []), (1_500, replace(view(50, 2), master=None), ends[-33:-1]),
+    ):  # fmt: skip
+        if known is not None:
+            core.step(Heard(Withheld(known, None), now - 1), now - 1)
+        (report,) = core.step(Tick(), now).asks
+        assert isinstance(report, Report)
+        assert report.end == ends[-1]
+        assert list(report.epoch_ends) == told_ends
 
 
 # ---- when ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Epoch tables: what they refuse, and that two replicas find where their logs part."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,21 @@ def test_a_table_says_of_every_record_what_the_log_says(logs: tuple[list[int], l
             assert shortened.epoch_at(position) == epoch
     assert shortened == history_of(log[:cut])[0]
     assert compacted.base == Point(Epoch(log[cut - 1] if cut else 0), Position(cut * STEP))
+
+
+@given(two_logs(), st.integers(0, 30), st.integers(0, 30))
+def test_the_ends_of_all_epochs_say_which_one_every_record_is_of(
+    logs: tuple[list[int], list[int]], dropped: int, kept: int
+) -> None:
+    log = logs[0]
+    history, end = history_of(log)
+    dropped, kept = min(dropped, len(log)), min(kept, len(log))
+    if dropped > kept:
+        return
+    ends = history.compacted(Position(STEP * dropped), end).epoch_ends(Position(STEP * kept))
+    told = [dropped and log[dropped - 1], *log[dropped:kept]]
+    places = [number for number, (one, other) in enumerate(pairwise(told)) if one != other and number]
+    assert ends == tuple(Point(Epoch(told[place]), Position(STEP * (dropped + place))) for place in (0, *places))
 
 
 def test_a_leader_that_has_compacted_the_shared_part_says_so() -> None:

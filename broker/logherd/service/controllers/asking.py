@@ -109,6 +109,7 @@ def heartbeat(report: Report) -> Asking:
         election_priority=report.priority, registration=report.registration, healthy=report.healthy,
         space=report.space, barrier=report.barrier, resigned=report.resigned, number=report.number,
         answered=report.answered,
+        epoch_ends=";".join(f"{each.epoch}:{each.position}" for each in report.epoch_ends) or None,
     )  # fmt: skip
     return Asking(RequestCode.BROKER_HEARTBEAT, header)
 

@@ -61,6 +61,15 @@ def _point(epoch: int | None, position: int | None) -> Point:
     return Point(Epoch(max(epoch or 0, 0)), Position(max(position or 0, 0)))
 
 
+def _points(field: str, text: str) -> tuple[Point, ...]:
+    """Raises: RequestError."""
+    _check_lengths(_TEXT_LENGTH_MAX, **{field: text})
+    try:
+        return tuple(_point(*map(int, each.split(":", 1))) for each in text.split(";"))
+    except (TypeError, ValueError) as error:
+        raise RequestError(_INVALID, f"{field} holds no places in a log, as 1:900;3:4096") from error
+
+
 def _check_lengths(most: int, **texts: str) -> None:
     """By their names on the wire. Raises: RequestError."""
     for field, text in texts.items():
@@ -179,6 +188,7 @@ def heartbeat(frame: Frame, office: Office, now: int) -> Step[Reply]:
         healthy=header.healthy, space=header.space,
         barrier=header.space if header.barrier is None else header.barrier, priority=header.election_priority or 0,
         resigned=Epoch(header.resigned), number=header.number, answered=header.answered,
+        epoch_ends=_points("logherdEpochEnds", header.epoch_ends) if header.epoch_ends else (),
     )  # fmt: skip
     office.hear(report, now)
     return Confirm(partial(_renewed, office, report, now), Seat(report.group, report.broker_id, report.registration))

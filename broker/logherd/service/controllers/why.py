@@ -175,8 +175,8 @@ def _outrun(group: Group, office: Office, now: int) -> str:
     if not lacking and best is not None and (losing := outrun_loses(group, best, seen_of)):
         return (
             "The controllers have lost decisions, and there are two histories: what a later leadership than the latest "
-            f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed "
-            "beyond that. Only an unclean election, which loses one of them, helps."
+            f"on record wrote, whose log broker {best.broker_id} has, and what {_ids(losing)} told to be committed and "
+            "that log does not hold. Only an unclean election, which loses one of them, helps."
         )
     if not lacking and best is not None and (more := have_more(group, best, seen_of)):
         return f"The controllers have lost decisions. The election waits for {_more(more, best)}."

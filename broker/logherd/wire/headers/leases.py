@@ -55,6 +55,9 @@ class HeartbeatHeader(BrokerHeartbeatHeader, frozen=True, kw_only=True):
     """Without `space`: whether there is room for the barrier of an epoch all the same. Brokers of earlier releases do
     not say so."""
     resigned: Int64 = field(name="logherdResigned", default=0)
+    epoch_ends: str | None = field(name="logherdEpochEnds", default=None)
+    """What its log begins after, and where each leadership but the newest ends in it, as EPOCH:POSITION, `;` between
+    them; only the latest, and only while it knows of no leader."""
     number: Int64 = field(name="logherdBeat", default=0)
     """Counts the heartbeats of this process, so that one that comes late is known."""
     answered: Int64 | None = field(name="logherdAnswered", default=None)

@@ -13,6 +13,7 @@ from logherd.service.controllers import asking
 from logherd.service.controllers.asking import Asking, Joined, Redirected, Refused, SetChanged
 from logherd.service.controllers.brokers import heartbeat
 from logherd.service.controllers.steps import Confirm
+from logherd.service.errors import RequestError
 from logherd.service.ports import Reply
 from logherd.wire.codec import FrameReader, encode_frame
 from logherd.wire.codes import ResponseCode
@@ -64,7 +65,10 @@ def broker(desk: Desk, request: pytest.FixtureRequest) -> Broker:
 
 
 def test_a_heartbeat_arrives_whole_and_its_lease_is_read_back(desk: Desk, broker: Broker) -> None:
-    report = desk.report(1, end=point(1, 900), committed=point(1, 800), priority=7, space=False, answered=6)
+    report = desk.report(
+        1, end=point(1, 900), committed=point(1, 800), priority=7, space=False, answered=6,
+        epoch_ends=(point(0, 0), point(1, 820)),
+    )  # fmt: skip
     answer = asking.leased(broker.ask(asking.heartbeat(report)))
     seen = desk.office.last_seen(desk.group.replicas[0], KEY)
     assert seen is not None
@@ -103,6 +107,23 @@ def test_a_report_of_an_earlier_releases_broker_counts_by_its_arrival(desk: Desk
         assert seen is not None
         assert seen.after == after
         fields.pop("logherdAnswered", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("1", "holds no places"), ("1:2:3", "holds no places"), ("1:2;", "holds no places"), ("1:x", "holds no places"),
+        ("1:2;" * 300 + "1:2", "has 1203 characters"),
+    ],
+)  # fmt: skip
+def test_of_what_is_no_list_of_ends_nothing_is_heard(desk: Desk, text: str, wrong: str) -> None:
+    request = asking.heartbeat(desk.report(1, number=9))
+    frame = Frame(request.code, 1, ext={**encode_header(request.header), "logherdEpochEnds": text})
+    with pytest.raises(RequestError, match=f"logherdEpochEnds {wrong}"):
+        heartbeat(frame, desk.office, desk.now)
+    seen = desk.office.last_seen(desk.group.replicas[0], KEY)
+    assert seen is not None
+    assert seen.report.number < 9
 
 
 def said_of_disk(desk: Desk) -> tuple[bool, bool]:
