@@ -246,6 +246,11 @@ def _forget_the_epoch(patch: Patch) -> None:
     patch.setitem(machine._RULES, machine.Clean, clean)
 
 
+def _found_by_the_first(patch: Patch) -> None:
+    patch.setattr(office, "best_of_longest", lambda group, ids, seen_of: best_of(group, [min(ids)], seen_of))
+    patch.setattr(office, "have_more", lambda group, best, seen_of: [])
+
+
 def _believe_the_record(patch: Patch) -> None:
     patch.setattr(Group, "outrun", property(lambda self: False))
 
@@ -306,6 +311,7 @@ BUGS = {
     "older-log": Bug("R11: a volume that was restored stays in sync", _trust_older_logs, ("L3", "R1"), 100),
     "same-epoch": Bug("R13, DX-6: a restarted master keeps its epoch", _same_epoch_after_a_restart, ("L1", "L2"), 50),
     "forget-epoch": Bug("R20, DX-18: a forgotten group begins anew", _forget_the_epoch, ("L2",), 100),
+    "any-founder": Bug("R20: whoever is first founds a dissolved group anew", _found_by_the_first, ("L3",), 400),
     "lost-decisions": Bug("R20: an in-sync set counts that a log has outrun", _believe_the_record, ("L3",), 6_000),
     "one-cluster": Bug("DX-19: two clusters share a group", _one_cluster, ("liveness", "L3", "R10"), 50),
     "chance": Bug("R18: a command is not deterministic", _chance_in_apply, ("C5",), 10),

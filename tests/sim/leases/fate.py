@@ -30,8 +30,9 @@ class Fate:
     acknowledged; L4 who resigned leads no more in that epoch; R4 nothing acknowledged is cut.
 
     Acknowledged records may be lost only when everybody who had them went down before they had flushed them (of a
-    store that may acknowledge so), or when an operator accepts it: by an unclean election, or by forgetting the
-    whole group. What holds where the controllers have forgotten something, says `doubt`.
+    store that may acknowledge so), or when an operator accepts it by an unclean election; or when those who had them
+    lost them, or left, before a group that was forgotten as a whole was founded anew. What holds where the controllers
+    have forgotten something, says `doubt`.
     """
 
     def __init__(self, key: GroupKey) -> None:
@@ -48,7 +49,7 @@ class Fate:
         """As it is decided."""
         self.amnesty = False
         self.dissolved = False
-        """Whether the group was ever forgotten: what was acknowledged until another was founded is not known."""
+        """Whether the group is forgotten, and none was founded since."""
         self.doubt = Doubt()
         self._begun: dict[int, str] = {}
         self._resigned: dict[str, Epoch] = {}
@@ -104,7 +105,7 @@ class Fate:
         require(group.epoch >= old_epoch, "L2", f"the epoch falls from {old_epoch} to {group.epoch}")
         require(sync.version >= old_version, "R9", f"the version falls from {old_version} to {sync.version}")
         if isinstance(command, Clean) and not command.broker_ids:
-            self.amnesty = self.dissolved = True
+            self.dissolved = True
         changed = sync.members != (before.sync.members if before is not None else ())
         require(not changed or sync.version > old_version, "R9", f"another set in version {sync.version}")
         if isinstance(command, Elect) and group.tenure is not None and group.epoch > old_epoch:
@@ -122,18 +123,21 @@ class Fate:
             self._check_doubted(before.sync, winner, {each: before.replica(each) for each in before.sync.doubted})
         ordered = command.grounds in (Grounds.OUTRUN, Grounds.FIRST_BY_OPERATOR) and command in self.doubt.accepted
         by_itself = command.grounds is Grounds.OUTRUN and not ordered
-        if by_itself and self.doubt.more_lost and before is not None and winner is not None:
+        refounded, self.dissolved = self.dissolved, False
+        rest = (by_itself and self.doubt.more_lost) or (refounded and command.grounds is Grounds.FIRST)
+        if rest and before is not None and winner is not None:
             self._check_rest(before, winner)
             self.accept_loss(winner)
             return
-        given_up = command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or ordered
+        given_up = refounded or command.grounds in (Grounds.DOUBTED, Grounds.UNCLEAN) or ordered
         if given_up or self.amnesty:
             self.accept_loss(winner)
         elif winner is not None:
             require(winner.volume.holds(self.committed), "L3", f"{winner.name} is elected and lacks committed records")
 
     def _check_rest(self, group: Group, winner: "Broker") -> None:
-        """L3: what the winner lacks nobody has any more who is in the group."""
+        """L3: what the winner lacks nobody has any more who is in the group. Whether anybody should, is not known: who
+        was in sync is forgotten, and whose log was lost meanwhile."""
         most = winner.volume.same_as(self.committed)
         for replica in group.replicas:
             other = self.process_of(replica)
