@@ -156,6 +156,8 @@ def _begin(group: BrokerGroup, file: Path, folder: Folder, options: UpOptions) -
     if known is not None and known.group != name:
         raise LocalError(f"{folder.path}: belongs to the group {known.group}; choose another folder for {name}: --data")
     known = None if known is None else with_strays(known, folder)
+    if known is not None and known.places and not any(each.guardian or each.started_at for each in known.places):
+        known = None  # a file that was refused at the first start binds nobody: nothing depends on what stood in it
     spec, own = group.spec, group.spec.controllers.embedded
     controllers = own.replicas if own is not None else 0
     running = known is not None and any(lives(each.guardian) for each in known.places)

@@ -353,6 +353,26 @@ def test_what_ran_before_goes_on_where_up_fails(
     assert is_alive(guardian.pid, guardian.ticks)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ('mappedFileSizeCommitLog: "-1"', 'mappedFileSizeCommitLog: "1048576"'),
+        ('mappedFileSizeCommitLog: "65536", maxMessageSize: "x"', 'mappedFileSizeCommitLog: "131072"'),
+    ],
+)
+def test_a_first_start_that_was_refused_binds_nobody_to_what_stood_in_the_file(
+    tmp_path: Path, wrong: str, right: str
+) -> None:
+    file, folder = tmp_path / "group.yaml", Folder(tmp_path / "data")
+    options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=False, wait_seconds=1)
+    file.write_text(TEXT.replace("replicas: 1", f"replicas: 3, config: {{{wrong}}}"))
+    with Checking() as checking, Nursery() as nursery, pytest.raises(SpecError, match="would not start with this"):
+        up.bring_up(file, folder.path, options, Watching(lambda line: None), up.Ahead(checking, nursery))
+    group = parse_group(TEXT.replace("replicas: 1", f"replicas: 1, config: {{{right}}}"), source="test")
+    state = up._begin(group, file, folder, options)
+    assert (state.brokers, state.controllers, state.places) == (None, None, ())
+
+
 def test_a_signal_that_is_ignored_as_by_nohup_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
