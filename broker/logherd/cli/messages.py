@@ -1,9 +1,13 @@
 """`logherd send` and `logherd receive`: single messages by hand and in scripts, over the native client."""
 
 import asyncio
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import count as counted
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,7 +77,8 @@ def send_command(
                 place = f"{sent.queue.broker_name} queue {sent.queue.queue_id} offset {sent.queue_offset}"
                 show(output, document, f"stored in {topic} at {place}, id {sent.unique_key}")
 
-    asyncio.run(send_all())
+    with _interruptible():
+        asyncio.run(send_all())
 
 
 @receive.command()
@@ -129,9 +134,40 @@ def receive_command(
 def _texts(bodies: Iterable[str]) -> Iterable[str]:
     for body in bodies:
         if body == STDIN:
-            yield from (line.rstrip("\n") for line in sys.stdin)
+            yield from _lines()
         else:
             yield body
+
+
+def _lines() -> Iterator[str]:
+    """Lines of the input, each when it is there. Raises: Unsendable for one that is no text."""
+    from logherd.client.errors import Unsendable
+
+    for number in counted(1):
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        try:
+            yield line.decode(sys.stdin.encoding).rstrip("\n")
+        except UnicodeDecodeError as error:
+            words = f"not sent: line {number} of the input is no {error.encoding} text: {error.reason}"
+            raise Unsendable(words) from error
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Have Ctrl-C end a wait for input, too: asyncio's own handler asks the task to end, and the task reads on."""
+    heard = signal.getsignal(signal.SIGINT)
+    if heard is signal.default_int_handler:  # as asyncio asks; by a shell that does not wait for us it is ignored
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.default_int_handler(number, frame)
 
 
 def _document(received: "Received") -> dict[str, Any]:

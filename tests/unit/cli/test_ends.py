@@ -62,6 +62,41 @@ def test_a_closed_input_is_an_empty_one_and_a_closed_output_takes_all() -> None:
     assert run_without(1, "operator", "crd") == (0, "", "")
 
 
+def test_ctrl_c_ends_a_send_that_waits_for_its_input(broker: FakeBroker) -> None:
+    broker.topics["T"] = 1
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here is ignored there, too
+    process = subprocess.Popen(
+        [LOGHERD, "send", "T", "-", "-n", broker.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"first\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"stored in T at ")
+    process.send_signal(signal.SIGINT)
+    try:
+        code = process.wait(10)  # its input goes on
+    finally:
+        process.kill()
+        _, said = process.communicate()
+    assert (code, said) == (130, b"")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+def test_a_line_that_is_no_text_is_named_and_those_before_it_are_sent(broker: FakeBroker, encoding: str) -> None:
+    """The code was 2, which means that nothing was done."""
+    broker.topics["T"] = 1
+    done = subprocess.run(
+        [LOGHERD, "send", "T", "-", "-n", broker.address], input=b"gr\xc3\xbc\xc3\x9f\nb\xff\nthird\n",
+        env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.count(b"\n")) == (1, 1)
+    assert done.stderr == b"logherd: not sent: line 2 of the input is no utf-8 text: invalid start byte\n"
+    assert len(broker.sends) == 1
+
+
 def test_what_a_terminal_has_no_letters_for_is_shown_all_the_same(broker: FakeBroker) -> None:
     """As in a locale of ISO 8859-1. The command ended there, and again at each start: it had committed nothing."""
     broker.topics["T"] = 1
