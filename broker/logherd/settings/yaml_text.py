@@ -1,5 +1,6 @@
 """YAML with the safe constructors only, where a key that appears twice is an error and not a silent last-one-wins."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,30 @@ from logherd.settings.errors import SettingsError
 
 __all__ = ["parse_yaml"]
 
+_NODES_MAX = 1 << 20
+
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which would let the last of two equal keys win."""
+    """PyYAML's safe loader, which would let the last of two equal keys win, and a few aliases fill all memory."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document, if it is not much more than its text."""
+        node = super().get_single_node()
+        if node is not None and _weight(node, {}) > _NODES_MAX:
+            problem = f"with what its aliases repeat it has more than {_NODES_MAX} values"
+            raise yaml.composer.ComposerError(problem=problem, problem_mark=node.start_mark)
+        return node
+
+
+def _weight(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values this is, those counted again that an alias repeats."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 1  # of one that holds itself the constructor complains
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] += sum(_weight(each, known) for each in parts)
+    return known[id(node)]
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:

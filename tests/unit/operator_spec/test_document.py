@@ -13,6 +13,8 @@ from logherd_operator.spec.machine import quantity_value
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: orders}\n"
+REPEATED = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 10))
+"""A few lines that stand for 9 ** 9 values."""
 
 
 def group(spec: str = "{}") -> BrokerGroup:
@@ -110,6 +112,8 @@ def test_every_fault_names_path_value_and_what_is_right(spec: str, expected: str
         ("? [a, b]\n: c", "is not YAML: unhashable type: 'list'"),
         ("a: !!bool x", "is not YAML: 'x'"),
         ("a: !!timestamp x", "is not YAML"),
+        ("a: &a [*a]", "line 1, column 4: found unconstructable recursive node"),
+        (REPEATED, "line 1, column 1: with what its aliases repeat it has more than 1048576 values"),
         ("{}", "metadata: missing; it has no default"),
     ],
 )

@@ -141,6 +141,12 @@ def test_a_file_without_an_end_is_not_read_to_it() -> None:
         load_broker_options(Path("/dev/zero"))
 
 
+def test_a_few_lines_do_not_stand_for_more_than_memory_holds(tmp_path: Path) -> None:
+    repeated = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 10))
+    said = complaint(tmp_path, MINIMAL + repeated)
+    assert "line 1, column 1: with what its aliases repeat it has more than 1048576 values" in said
+
+
 def test_a_missing_file_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load_broker_options(tmp_path / "nowhere.yaml")
