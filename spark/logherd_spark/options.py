@@ -123,7 +123,7 @@ def write_options(
         exactly_once=guarantee == "exactly-once",
         pipeline_id=pipeline if streaming else "spark",
         write_id=write_id,
-        chunk_bytes=options.number("maxRequestBytes", 1024, 4_000_000) or 1_000_000,
+        chunk_bytes=options.number("maxRequestBytes", 64, 4_000_000) or 1_000_000,
     )
 
 

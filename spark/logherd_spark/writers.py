@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logherd.wire.batch import BATCH_MESSAGES_MAX
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
 from logherd.wire.headers import decode_header, encode_header
@@ -38,6 +39,7 @@ __all__ = ["Identity", "Place", "Sent", "close_writer", "confirm", "open_writer"
 
 _DIGEST_BYTES = 16
 _PRODUCER_GROUP = "logherd_spark"
+_JOINED_BYTES_MAX = 16 << 20
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
@@ -85,6 +87,7 @@ def write_rows(
     """
     cluster.any_broker = options.exactly_once
     sender: _Sender = _Chunks(cluster, identity, place, epochs) if options.exactly_once else _Batches(cluster)
+    joined = _Joined(sender, options.chunk_bytes)
     # Looked up once: the route changes when the leader moves, and with it would the queues of keys, and all chunks.
     routes: dict[str, Route] = {}
     rows_before = 0
@@ -103,9 +106,9 @@ def write_rows(
                 of_topic, len(queues), sticky=place.part + number, bytes_max=options.chunk_bytes, marks=marks_of_topic
             )
             for body in bodies:
-                sender.send(queues[body.queue], body)
+                joined.send(queues[body.queue], body)
         rows_before += batch.num_rows
-    sent = sender.finish()
+    sent = joined.finish()
     sent.rows = rows_before
     return sent
 
@@ -131,6 +134,49 @@ def _marks(identity: Identity, place: Place, first: int, count: int) -> pa.Array
     numbers = pa.array(range(first, first + count)).cast(pa.string())
     prefix = f"{MARK}\x01{identity.writer}/{place.part}/{place.generation}/"
     return pc.binary_join_element_wise(prefix, numbers, "\x02", "")
+
+
+class _Joined:
+    """What Arrow's batches have for one queue goes in one request, as far as its bounds allow; one without room for as
+    much as came last waits for nothing. A broker group remembers a bounded number of chunks, and spread over many
+    queues a batch has little for each."""
+
+    def __init__(self, sender: _Sender, bytes_max: int) -> None:
+        self._sender = sender
+        self._bytes_max = bytes_max
+        self._open: dict[QueueRef, list[Body]] = {}
+        self._size = 0
+
+    def send(self, queue: QueueRef, body: Body) -> None:
+        held = self._open.setdefault(queue, [])
+        size, messages = len(body.data), body.messages
+        if held and (
+            sum(len(each.data) for each in held) + size > self._bytes_max
+            or sum(each.messages for each in held) + messages > BATCH_MESSAGES_MAX
+        ):
+            self._give(queue)
+        held = self._open.setdefault(queue, [])
+        held.append(body)
+        self._size += size
+        if sum(len(each.data) for each in held) + size > self._bytes_max:
+            self._give(queue)
+        elif self._size > _JOINED_BYTES_MAX:
+            self._give_all()
+
+    def finish(self) -> Sent:
+        self._give_all()
+        return self._sender.finish()
+
+    def _give_all(self) -> None:
+        for queue in list(self._open):
+            self._give(queue)
+
+    def _give(self, queue: QueueRef) -> None:
+        held = self._open.pop(queue)
+        whole = Body(held[0].queue, sum(each.messages for each in held), b"".join(each.data for each in held))
+        self._size -= len(whole.data)
+        if whole.data:
+            self._sender.send(queue, whole)
 
 
 class _Chunks:

@@ -132,7 +132,8 @@ def test_a_task_that_fails_and_is_tried_again_stores_each_row_once(
 ) -> None:
     name = topic()
     frame = events(spark, 8000, parts=2)
-    write(frame.mapInArrow(_dies_once(site, name, 3000), frame.schema), site, name)
+    at_once = {"maxRequestBytes": "1024"}  # so that rows are stored while others are awaited
+    write(frame.mapInArrow(_dies_once(site, name, 3000), frame.schema), site, name, **at_once)
     assert by_value(stored(site.cluster(), name)) == values(8000)
 
 

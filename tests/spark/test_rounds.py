@@ -33,6 +33,8 @@ ROUNDS = int(os.environ.get("LOGHERD_SPARK_ROUNDS", "3"))
 """Three kill the leader under each of a round's jobs once; CI has no time for more."""
 ROWS, PARTS, QUEUES, TRIGGER = 600, 4, 4, 250
 EACH = ROWS // PARTS
+AT_ONCE = {"maxRequestBytes": "128"}
+"""Each row is a chunk and waits for no other, so that some are stored while a task stands still."""
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +151,7 @@ def test_rows_written_copied_and_read_through_every_fault_are_the_input(
     before = driver.ask("speculated")["attempts"]
 
     faults = this.faults("write", EACH, topic=origin)
-    sink = {"bootstrap": group.name_server, "topic": origin, "writeId": f"round-{origin}"}
+    sink = {"bootstrap": group.name_server, "topic": origin, "writeId": f"round-{origin}", **AT_ONCE}
     this.through(faults, lambda: driver.begin("write", rows=ROWS, parts=PARTS, options=sink, faults=faults.told()))
     written = rows_of(group, origin)
     assert_is_the_input(written)
@@ -158,7 +160,8 @@ def test_rows_written_copied_and_read_through_every_fault_are_the_input(
         "bootstrap": group.name_server, "subscribe": origin, "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(TRIGGER),
     }  # fmt: skip
-    sink = {"bootstrap": group.name_server, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
+    place = str(tmp_path / "checkpoint")
+    sink = {"bootstrap": group.name_server, "topic": copy, "checkpointLocation": place, **AT_ONCE}
     stopped = this.faults("stopped", TRIGGER // QUEUES, topic=copy, generation=this.generation, hold=True)
     first = driver.ask("copy", source=source, sink=sink, faults=stopped.told(), stop=True)
     assert (Path(stopped.directory) / "holding").exists()
@@ -220,7 +223,7 @@ def test_of_two_drivers_with_one_write_id_the_older_is_fenced_by_name(
     late, newer = held(group, tmp_path, topic)
     job = {
         "rows": ROWS, "parts": PARTS,
-        "options": {"bootstrap": group.name_server, "topic": topic, "writeId": f"nightly-{topic}"},
+        "options": {"bootstrap": group.name_server, "topic": topic, "writeId": f"nightly-{topic}", **AT_ONCE},
     }  # fmt: skip
     error = fenced_while_held(
         driver.begin("write", **job, faults=late.told()), Path(late.directory),
@@ -239,7 +242,10 @@ def test_of_two_drivers_with_one_checkpoint_the_older_is_fenced_by_name(
     rival.ask("write", rows=ROWS, parts=PARTS, options=fill, faults=newer.told())
     job = {
         "source": {"bootstrap": group.name_server, "subscribe": origin, "startingOffsets": "earliest"},
-        "sink": {"bootstrap": group.name_server, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")},
+        "sink": {
+            "bootstrap": group.name_server, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint"),
+            **AT_ONCE,
+        },
         "stop": False,
     }  # fmt: skip
     error = fenced_while_held(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from compat.processes import until
+from logherd_spark import writers
 from logherd_spark import writing as jobs
 from logherd_spark.cluster import Cluster
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError, TopicMissing, Unanswered, WriterFenced
@@ -33,7 +34,9 @@ def write(
     site: Site, topic: str, batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], *, run: str = "run-1",
     place: Place = TASK, **options: str,
 ) -> Sent:  # fmt: skip
+    """In small requests, so that something is stored before all rows have come."""
     identity = Identity(f"writer-of-{topic}", run, lasting=True)
+    options = {"maxRequestBytes": "1024", **options}
     with closing(site.cluster()) as cluster:
         return write_rows(batches, cluster, writing(site, topic, **options), identity, place)
 
@@ -151,14 +154,47 @@ def test_other_rows_in_the_same_place_fail_the_task(site: Site, topic: Callable[
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(100), 1)
 
 
+def test_what_batches_have_for_one_queue_goes_in_one_request_as_far_as_one_has_room(
+    site: Site, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    batches = [batch(range(at, at + 100)) for at in range(0, 1000, 100)]
+    queues = len(stored_by_queue(site, name, batches, maxRequestBytes="1000000"))
+    assert 1 < queues <= 4
+    assert sum(write(site, name, batches, maxRequestBytes="1000000").chunks.values()) == queues
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(1000), 1)
+
+
+def stored_by_queue(site: Site, topic: str, batches: list[pa.RecordBatch], **options: str) -> set[object]:
+    write(site, topic, batches, **options)
+    return {row["queue"] for row in stored(site.cluster(), topic)}
+
+
+def test_no_more_than_so_much_waits_for_others_of_its_queue(
+    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "_JOINED_BYTES_MAX", 10_000)
+    name = topic()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for at in range(0, 1000, 100):
+            yield batch(range(at, at + 100))
+        until(lambda: bool(stored(site.cluster(), name)), seconds=30, what="a row stored while others are awaited")
+
+    write(site, name, rows(), maxRequestBytes="1000000")
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(1000), 1)
+
+
 def test_a_retry_with_fewer_rows_fails_when_it_is_to_count(site: Site, topic: Callable[..., str]) -> None:
     name = topic()
     identity = Identity(f"writer-of-{name}", "run-1", lasting=True)
-    write(site, name, [batch(range(100)), batch(range(100, 200))])
-    sent = write(site, name, [batch(range(100))])
+    # Rows without keys go to another queue with each batch, so the second one has chunks of its own.
+    batches = [pa.record_batch({"value": [f"value-{at}".encode()]}) for at in range(2)]
+    write(site, name, batches)
+    sent = write(site, name, batches[:1])
     with closing(site.cluster()) as cluster, pytest.raises(SourceError, match="the plan is not deterministic"):
         confirm(cluster, identity, 0, [sent])
-    whole = write(site, name, [batch(range(100)), batch(range(100, 200))])
+    whole = write(site, name, batches)
     with closing(site.cluster()) as cluster:
         confirm(cluster, identity, 0, [whole])
 
