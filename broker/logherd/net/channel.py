@@ -99,11 +99,16 @@ class Channel(asyncio.Protocol):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is on its way here, in either direction, that this side can know of."""
+        """Whether everything that came was answered, and has left this process.
+
+        That the peer has acknowledged it is not asked: what its client asks next takes that along, 40 ms later at most,
+        and a client that asks that often would never be at rest.
+        """
         transport = self._transport
-        if transport is None or not self.quiet or self._intake.parked or self._traffic.partial:
+        intake = self._intake
+        if transport is None or not self.quiet or intake.parked or intake.backlog or self._traffic.partial:
             return False
-        return has_arrived(transport) and not has_come(transport)
+        return not transport.get_write_buffer_size() and not has_come(transport)
 
     @property
     def running(self) -> int:

@@ -31,10 +31,10 @@ class Leaving:
     answered as before, until there is a moment at which nothing of theirs is on its way.
     """
 
-    def __init__(self, handler: "FrameHandler", heard: Callable[[], None]) -> None:
-        """`handler` had the connection before, and hears of its end. `heard` is called whenever somebody has asked."""
+    def __init__(self, handler: "FrameHandler", told: Callable[[], None]) -> None:
+        """`handler` had the connection before, and hears of its end. `told` is called whenever somebody was told."""
         self._handler = handler
-        self._heard = heard
+        self._told = told
 
     def on_open(self, session: "NetSession") -> None:
         self._handler.on_open(session)
@@ -43,7 +43,6 @@ class Leaving:
         self._handler.on_close(session)
 
     def on_frames(self, session: "NetSession", frames: list[Frame]) -> None:
-        self._heard()
         others: list[Frame] = []
         for frame in frames:
             if _understands(frame):
@@ -51,6 +50,7 @@ class Leaving:
                     ResponseCode.GO_AWAY, frame.opaque, flag=Flag.RESPONSE, remark=_REMARK, serialize=frame.serialize
                 )
                 session.send_answer(frame, answer)
+                self._told()
             else:
                 others.append(frame)
         if others:

@@ -59,7 +59,7 @@ class Server:
         self.on_adopt: Callable[[NetSession], None] = lambda _: None
         """Hears of each connection that `adopt` has taken, after `on_open`."""
         self.on_leave: Callable[[], None] = lambda: None
-        """Told once when clients are sent away: who answers parked requests lets them go, and parks no more."""
+        """Told once when a stop begins to end connections: who has parked requests lets them go, and parks no more."""
 
     @property
     def connections(self) -> int:
@@ -142,16 +142,6 @@ class Server:
         """Write what was answered so far, which else happens at the end of this pass. Nothing is read on here."""
         self._hub.write()
 
-    def hold_reading(self) -> None:
-        """Read from nobody until `release_reading`: the application cannot follow. Answers still leave."""
-        self._hub.budget.held = True
-
-    def release_reading(self) -> None:
-        """Read again; not after `stop` was called."""
-        if not self._hub.stopping:
-            self._hub.budget.held = False
-            self._hub.feed_starved()
-
     async def stop(self, seconds: float) -> None:
         """Stop accepting, send clients away, take no further requests, answer those that run, close. Idempotent.
 
@@ -164,7 +154,8 @@ class Server:
         deadline = self._loop.time() + seconds
         if first and seconds > 0:
             await self._send_away()
-            await self._end_at_rest()
+            self.on_leave()
+            await self._end_at_rest(deadline)
         self._hub.budget.held = True
         for session in self.sessions:  # 2. nothing new
             session.stop_reading()
@@ -184,29 +175,32 @@ class Server:
         self._hub.log.tell(ending=True)
 
     async def _send_away(self) -> None:
-        """Tell clients to use another connection until none of them has asked anything for a moment.
+        """Tell clients to use another connection until no one had to be told for a moment.
 
         Who sends nothing in that time hears nothing; it has nothing on its way either.
         """
-        heard = asyncio.Event()
+        told = asyncio.Event()
         for session in self.sessions:
-            session.send_away(heard.set)
-        self.on_leave()
+            session.send_away(told.set)
         try:
             async with asyncio.timeout(_AWAY_SECONDS_MAX):
                 while self._hub.sessions:
-                    heard.clear()
-                    await asyncio.wait_for(heard.wait(), _SILENT_SECONDS)
+                    told.clear()
+                    await asyncio.wait_for(told.wait(), _SILENT_SECONDS)
         except TimeoutError:
             return
 
-    async def _end_at_rest(self) -> None:
-        """End each connection at a moment at which nothing is on its way there, as far as there is one soon."""
-        until = self._loop.time() + _REST_SECONDS
+    async def _end_at_rest(self, deadline: float) -> None:
+        """End each connection at a moment at which nothing is on its way there, as far as there is one soon: it is at
+        rest at two looks running, and nothing came between them."""
+        until = min(self._loop.time() + _REST_SECONDS, deadline)
+        before: dict[NetSession, int] = {}
         while self._hub.sessions and self._loop.time() < until:
-            for session in self.sessions:
-                if session.at_rest:
+            resting = {session: session.bytes_received for session in self.sessions if session.at_rest}
+            for session, received in resting.items():
+                if before.get(session) == received:
                     session.abort()
+            before = resting
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _wait(self, reached: Callable[[], bool], deadline: float) -> bool:

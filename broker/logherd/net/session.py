@@ -106,13 +106,13 @@ class NetSession(Channel):
         self._take_flow(flow)
         self._reader.read_plainly(DEFAULT_LIMITS)
 
-    def send_away(self, heard: Callable[[], None]) -> None:
+    def send_away(self, told: Callable[[], None]) -> None:
         """From the next slice of requests on clients that understand it are told to use another connection.
 
-        Brokers that give their clients' requests to this one are not. `heard` is called whenever a client asks.
+        Brokers that give their clients' requests to this one are not. `told` is called whenever somebody was told.
         """
         if not self._own_limits:
-            self._handler = Leaving(self._handler, heard)
+            self._handler = Leaving(self._handler, told)
             self._reader.read_plainly()
 
     def turn_away(self) -> None:

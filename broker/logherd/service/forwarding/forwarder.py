@@ -175,10 +175,13 @@ class Forwarder:
         """This broker stops: who waits for messages is told to pull again, and so is who pulls from now on."""
         self._leaving = True
         effects: list[Effect] = []
-        for errand in [each for each in self._held.values() if each.handling.kind is Kind.PULL]:
+        held = [each for each in self._held.values() if each.handling.kind is Kind.PULL]
+        for errand in held:
             errand.caller.drop(errand)
             self._release(errand)
-            effects += [*_answer(errand, LEAVING), *self._flush(errand.caller, now_ms)]
+            effects += _answer(errand, LEAVING)
+        for caller in {errand.caller: None for errand in held}:
+            effects += self._flush(caller, now_ms)
         for link in list(self._links.values()):
             for errand in [each for each in link.open.values() if each.handling.kind is Kind.PULL]:
                 self._settle(link.number, errand.number)

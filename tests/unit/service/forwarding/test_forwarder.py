@@ -501,6 +501,16 @@ def test_room_that_pulls_had_is_given_to_others_when_a_broker_stops() -> None:
     assert desk.forwarder.held == 0
 
 
+def test_of_pulls_that_wait_each_is_told_once_though_one_makes_room_for_the_next() -> None:
+    desk = Desk(ForwarderLimits(pull_bytes_max=2 * 1024))
+    desk.link()
+    assert sent(desk.ask(PULL)) == [1]
+    assert desk.ask(PULL, body=b"x" * 2048) == []
+    assert desk.ask(PULL) == []
+    assert [code_of([each]) for each in desk.forwarder.leave(now_ms=NOW)] == [215] * 3
+    assert desk.forwarder.idle
+
+
 def test_what_a_client_that_left_had_waiting_is_dropped(desk: Desk) -> None:
     desk.ask()
     desk.forwarder.closed(desk.session.id)
