@@ -13,6 +13,7 @@ from logherd.app.resting import REST_BYTES_MAX, REST_REQUESTS_MIN, Resting
 from logherd.kit.errors import InvariantError
 from logherd.net.session import NetSession
 from logherd.service.dispatcher import Dispatcher
+from logherd.service.forwarding.handling import HANDLING, Kind
 from logherd.service.ports import Answer, Reply, ReplyAfter, Request, Session
 from logherd.telemetry.log import Log
 from logherd.wire.codes import ResponseCode
@@ -48,6 +49,8 @@ class WaitingAnswers:
         self._resting = resting
         self._linger = linger
         self._waiting: deque[tuple[int, NetSession, list[Frame], list[bytes] | Reply, bool]] = deque()
+        self.again: Callable[[NetSession, Frame], None] | None = None
+        """Takes what is to be asked of the next leader."""
 
     def __len__(self) -> int:
         return sum(len(frames) for _, _, frames, _, _ in self._waiting)
@@ -81,16 +84,23 @@ class WaitingAnswers:
             self._resting.answered()
 
     def give_up(self, reply: Reply) -> int:
-        """Answer everything that waits with `reply`: nobody here learns what becomes of it. Returns how many."""
+        """Answer everything that waits with `reply`: nobody here learns what becomes of it. What changes nothing goes
+        to `again` instead. Returns how many were answered."""
         waiting, self._waiting = self._waiting, deque()
         if self._linger is not None:
             self._linger.forget()
+        count = 0
         for _, session, frames, _, _ in waiting:
             for frame in frames:
-                session.reply(Request(frame, None, 0), reply)
+                handling = HANDLING.get(frame.code)
+                if self.again is not None and handling is not None and handling.kind is Kind.READ:
+                    self.again(session, frame)
+                else:
+                    session.reply(Request(frame, None, 0), reply)
+                    count += 1
         if self._resting is not None:
             self._resting.answered()
-        return sum(len(frames) for _, _, frames, _, _ in waiting)
+        return count
 
     def _add(self, position: int, session: NetSession, frames: list[Frame], answers: list[bytes] | Reply) -> None:
         committed = self._log.committed_position

@@ -16,11 +16,12 @@ from logherd.kit.clock import Clock
 from logherd.net.connection import Connection, Outcome
 from logherd.net.errors import ConnectionLost, RequestTimeout
 from logherd.net.session import NetSession
+from logherd.service.forwarding.admission import not_leader
 from logherd.service.forwarding.effects import Answer, CloseLink, Effect, Execute, Follow, Relay, Transmit
 from logherd.service.forwarding.errand import Errand, at_home, outgoing
 from logherd.service.forwarding.forwarder import Forwarder
 from logherd.service.forwarding.handling import HANDLING, Kind
-from logherd.service.forwarding.roles import Following, Leadership, Leading, Role
+from logherd.service.forwarding.roles import Following, Leadership, Leading, Nobody, Role
 from logherd.service.forwarding.roster import Roster
 from logherd.service.identity import BrokerIdentity
 from logherd.service.ports import Reply, Request
@@ -81,6 +82,7 @@ class Gate:
         self._timer_ms: int | None = None
         self._served = self._take if leadership.leased else parts.port.on_frames
         self.on_frames: Callable[[NetSession, list[Frame]], None] = self._served
+        parts.answers.again = self._ask_again
         leadership.on_change.append(self._changed)
         if not isinstance(leadership.current, Leading):
             self._changed(leadership.current)
@@ -178,6 +180,17 @@ class Gate:
         if commit is not None:
             self._carry_out(self._forwarder.take(session, commit, now_ms=now_ms))
         return True
+
+    def _ask_again(self, session: NetSession, frame: Frame) -> None:
+        """What changes nothing and waited here for a commit, as the leadership ends."""
+        if session.handed_over:
+            session.reply(Request(frame, None, 0), not_leader(Nobody()))
+        else:  # once it has ended
+            asyncio.get_running_loop().call_soon(self._take_again, session, frame)
+
+    def _take_again(self, session: NetSession, frame: Frame) -> None:
+        if not session.closed:
+            self.on_frames(session, [frame])
 
     # ---- the role
 

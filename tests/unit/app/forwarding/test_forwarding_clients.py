@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from logherd.model.host import decode_host
 from logherd.net.connection import Connection, connect
 from logherd.service.clients import heartbeats
 from logherd.service.forwarding.roles import Following, Leading, Nobody
+from logherd.service.ports import Reply, ReplyAfter
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.clients import ConsumerData, ConsumerIds, Heartbeat, Subscription
 from logherd.wire.codec import encode_frame
@@ -381,11 +383,31 @@ async def test_a_long_poll_is_told_to_pull_again_when_its_broker_stops(tmp_path:
         hold = leader.broker._services.pull.hold
         await eventually(lambda: len(hold) == 1)
         assert asked.broker._server is not None
-        stopping = asyncio.ensure_future(asked.broker._server.stop(10))
+        asked.broker._server.on_leave()
         assert (await poll).code == ResponseCode.FLOW_CONTROL
         assert (await client.call(pull_frame(1))).code == ResponseCode.FLOW_CONTROL
         assert (await client.call(send_frame(b"second"))).code == 0
-        await stopping
+        await client.close()
+
+
+@pytest.mark.parametrize("through", ["the leader", "another broker"])
+async def test_a_question_that_waits_for_a_commit_as_its_leader_goes_is_asked_of_the_next(
+    tmp_path: Path, through: str
+) -> None:
+    async with group_of(2, tmp_path) as group:
+        leader, other = group.nodes
+        group.elect(leader)
+        client = Client("client")
+        await started(group, client, leader if through == "the leader" else other)
+        port, answers = leader.broker._forwarding.gate._parts.port, leader.broker._forwarding.answers
+        handle = port._handle
+        port._handle = lambda frame, session: ReplyAfter(1 << 60, cast("Reply", handle(frame, session)))
+        header = QueryConsumerOffsetHeader(consumer_group=CONSUMERS, topic=TOPIC, queue_id=0)
+        question = Frame(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext=encode_header(header))
+        asked = asyncio.ensure_future(client.call(question))
+        await eventually(lambda: len(answers) == 1)
+        group.elect(other)
+        assert (await asked).code == ResponseCode.QUERY_NOT_FOUND
         await client.close()
 
 
