@@ -177,10 +177,16 @@ async def test_what_starts_from_a_file_that_nobody_can_tell_is_not_changed() -> 
     assert (drive.api.find(CONFIG) or {})["data"] == config
     assert (drive.api.find(BROKERS) or {})["spec"]["template"] == template
     assert (drive.api.find(CONTROLLERS) or {})["spec"]["template"] != controllers
+    applied = drive.condition("ConfigApplied")
+    assert (applied["status"], applied["reason"]) == ("Unknown", "QuorumUnreachable")
+    assert applied["message"] == (
+        f"not changed before a controller answers: ConfigMap {NAME}-broker-config, StatefulSet {NAME}-broker"
+    )
     drive.kubelet.silent.clear()
     await drive.settle()
     assert (drive.api.find(BROKERS) or {})["spec"]["template"] != template
     assert drive.status["updatedReplicas"] == 3
+    assert drive.condition("ConfigApplied")["reason"] == "Applied"
 
 
 async def test_what_others_change_in_a_stateful_set_is_set_right_also_while_no_controller_answers() -> None:

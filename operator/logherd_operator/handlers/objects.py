@@ -22,12 +22,13 @@ from logherd_operator.handlers.memory import Drawn, Memory
 from logherd_operator.handlers.owning import is_foreign, is_of_former, keep_owner
 from logherd_operator.handlers.refusals import Tries
 from logherd_operator.handlers.shaping import first_counts, shape_of
+from logherd_operator.observed.observed import Kept
 from logherd_operator.observed.slots import Component
 from logherd_operator.plan.outcome import Plan
 from logherd_operator.resources.group_objects import render_group
 from logherd_operator.resources.site import Document, Shape, Site
 
-__all__ = ["Kept", "Objects", "Refresh"]
+__all__ = ["Objects", "Refresh"]
 
 _TOKEN_BYTES = 32
 _WATCH_LATE = 5.0
@@ -48,15 +49,6 @@ class Refresh(NamedTuple):
     every: float = 600.0
     apart: float = 5.0
     at_once: int = 30
-
-
-class Kept(NamedTuple):
-    """A clause for each object that is not as the group needs it: `taken` by somebody else, who has it under a name of
-    the group's, or `refused` by the API server; and for each StatefulSet to whose template others have `added`."""
-
-    taken: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
 
 
 class Objects:
@@ -100,7 +92,7 @@ class Objects:
         for claim in sight.claims:
             what = f"PersistentVolumeClaim {claim['metadata']['name']}"
             await tries.at(what, partial(self._keep_owner, site, claim["metadata"]))
-        return Kept(tuple(taken), tries.refused(), _added(rendered.kept, memory))
+        return Kept(tuple(taken), tries.refused(), _added(rendered.kept, memory), tuple(tries.held))
 
     async def _read_token(self, site: Site, memory: Memory) -> list[str]:
         """The secret of the admin ports, drawn for the group that has the controllers, and never rewritten. That it is

@@ -133,7 +133,7 @@ class Reconciler:
         if parsed.spec.reconcile != "Off":
             kept = await self._objects.keep(sight, made, memory, self._operator_peer(key))
             if any(kept):
-                sight = replace(sight, observed=replace(sight.observed, **kept._asdict()))
+                sight = replace(sight, observed=replace(sight.observed, kept=kept))
                 made = make_plan(sight.observed, parsed.spec, self._means.now(), self._options.pace)
         wait = await self._tell(sight, made, memory)
         if wait is not None:

@@ -25,6 +25,7 @@ class Tries:
         self._memory = memory
         self._now = now
         self._wanted: set[str] = set()
+        self.held: list[str] = []
 
     async def at(self, what: str, attempt: Callable[[], Awaitable[list[str]]]) -> list[str]:
         """What the attempt returns; nothing if it is refused, or was a moment ago. Raises: as the attempt, if the look
@@ -53,6 +54,7 @@ class Tries:
     def hold(self, what: str) -> None:
         """It is wanted, and not to be tried now: that it was refused before stays so, but not that it failed once."""
         self._wanted.add(what)
+        self.held.append(what)
         words, _ = self._memory.refusals.get(what, ("", 0.0))
         if not words:
             self._memory.refusals.pop(what, None)

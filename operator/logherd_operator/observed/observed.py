@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Component, Slot
 
-__all__ = ["Lender", "Observed", "Orders", "Platform"]
+__all__ = ["Kept", "Lender", "Observed", "Orders", "Platform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +54,24 @@ class Lender:
     uses: str = ""
 
 
+class Kept(NamedTuple):
+    """A clause for each object that is not as the group needs it: `taken` by somebody else, who has it under a name of
+    the group's, or `refused` by the API server; and for each StatefulSet to whose template others have `added`. `held`
+    are those that are not to be changed before a controller answers."""
+
+    taken: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One look at a group. `group` and `quorum` are None if no controller could tell. `lender` is None where the group
     has controllers of its own.
 
     `hot`: settings that all brokers should have in force and can take while they run. `since`: what the last plan
-    remembered, see `Plan.since`; an empty one is never dangerous, only slow. `taken`: a clause for each object of
-    somebody else that has a name which the group needs; `refused`: for each of the group's that the API server refuses;
-    `added`: for each of whose pods others have a say in what they are made from.
+    remembered, see `Plan.since`; an empty one is never dangerous, only slow.
     """
 
     platform: Platform
@@ -73,9 +83,7 @@ class Observed:
     orders: Orders = field(default_factory=Orders)
     hot: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[str, float] = field(default_factory=dict)
-    taken: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    kept: Kept = field(default_factory=Kept)
 
     def slots(self, component: Component) -> tuple[Slot, ...]:
         """All places of brokers, or of controllers."""

@@ -118,22 +118,22 @@ _UNTIL_THEN = (
 
 def name_taken(situation: Situation) -> Block | None:
     """Does somebody else have what the group needs? What is started then might start from it."""
-    if not situation.observed.taken:
+    if not situation.observed.kept.taken:
         return None
     return Block(
         code=Code.NAME_TAKEN,
-        message="; ".join(situation.observed.taken),
+        message="; ".join(situation.observed.kept.taken),
         unblocks=f"delete it, if nobody needs it; {_UNTIL_THEN}",
     )
 
 
 def object_refused(situation: Situation) -> Block | None:
     """Does the API server refuse something that the group needs? What is started then might start from what is old."""
-    if not situation.observed.refused:
+    if not situation.observed.kept.refused:
         return None
     return Block(
         code=Code.OBJECT_REFUSED,
-        message="; ".join(situation.observed.refused),
+        message="; ".join(situation.observed.kept.refused),
         unblocks="correct the spec, or the operator's rights, or what else the API server goes by; it is tried again; "
         f"{_UNTIL_THEN}",
     )

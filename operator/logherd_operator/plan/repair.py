@@ -40,10 +40,10 @@ def say_what_is_lost(situation: Situation) -> Iterator[Step]:
 def say_what_is_taken(situation: Situation) -> Iterator[Step]:
     """What only a person can do away with."""
     yield from (block for each in (name_taken, object_refused) if (block := each(situation)) is not None)
-    if situation.observed.added:
+    if situation.observed.kept.added:
         yield Block(
             code=Code.TEMPLATE_EDITED,
-            message=f"pods are made from more than the group says: {'; '.join(situation.observed.added)}",
+            message=f"pods are made from more than the group says: {'; '.join(situation.observed.kept.added)}",
             unblocks="take it out of the StatefulSet, for which its pods are restarted once, one after the other, as "
             "they were for it; a broker's variables, volumes, mounts and sidecars can be said in podTemplate of the "
             "group, and labels and annotations, which come there with the next restart",

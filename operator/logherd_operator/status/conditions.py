@@ -173,6 +173,12 @@ def _config_applied(look: Look) -> Finding:
     ]  # fmt: skip
     if differing:
         return Finding("False", "Pending", f"brokers {differing} have not taken all settings yet")
+    observed = look.observed
+    if observed.kept.held:
+        held = ", ".join(observed.kept.held)
+        return Finding("Unknown", "QuorumUnreachable", f"not changed before a controller answers: {held}")
+    if observed.kept.refused or observed.kept.taken:
+        return Finding("False", "NotKept", "; ".join((*observed.kept.refused, *observed.kept.taken)))
     return Finding("True", "Applied", "all brokers run with the wanted settings")
 
 

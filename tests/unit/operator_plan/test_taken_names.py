@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logherd_operator.observed.observed import Observed, Orders, Platform
+from logherd_operator.observed.observed import Kept, Observed, Orders, Platform
 from logherd_operator.observed.quorum import Rules
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.actions import Restart, RestartReason, SetMembers, Switchover
@@ -30,7 +30,7 @@ REFUSED = ("the API server refuses the ConfigMap orders-broker-config: PATCH ...
 
 
 def taken(observed: Observed) -> Observed:
-    return replace(observed, taken=TAKEN)
+    return replace(observed, kept=Kept(taken=TAKEN))
 
 
 def test_what_cannot_start_is_replaced_after_a_revert() -> None:
@@ -46,17 +46,15 @@ def test_what_cannot_start_is_replaced_after_a_revert() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "codes"),
+    ("kept", "codes"),
     [
-        ({"taken": TAKEN}, {Code.NAME_TAKEN}),
-        ({"refused": REFUSED}, {Code.OBJECT_REFUSED}),
-        ({"taken": TAKEN, "refused": REFUSED}, {Code.NAME_TAKEN, Code.OBJECT_REFUSED}),
+        (Kept(taken=TAKEN), {Code.NAME_TAKEN}),
+        (Kept(refused=REFUSED), {Code.OBJECT_REFUSED}),
+        (Kept(taken=TAKEN, refused=REFUSED), {Code.NAME_TAKEN, Code.OBJECT_REFUSED}),
     ],
 )
-def test_what_serves_is_not_restarted_and_what_was_ordered_goes_on(
-    fields: dict[str, tuple[str, ...]], codes: set[Code]
-) -> None:
-    observed = replace(with_broker(look(), broker(2, stands=instance(2, revision=OLD))), **fields)
+def test_what_serves_is_not_restarted_and_what_was_ordered_goes_on(kept: Kept, codes: set[Code]) -> None:
+    observed = replace(with_broker(look(), broker(2, stands=instance(2, revision=OLD))), kept=kept)
     held = decide(observed)
     assert (held.actions, held.codes) == ((), codes)
     (switch,) = decide(replace(observed, orders=Orders(switchover=(2, 7)))).actions

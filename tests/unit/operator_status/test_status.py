@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from logherd_operator.observed.observed import Lender, Observed
+from logherd_operator.observed.observed import Kept, Lender, Observed
 from logherd_operator.observed.slots import Report, Volume
 from logherd_operator.plan.outcome import Code
 from logherd_operator.plan.pace import Pace
@@ -54,9 +54,9 @@ def report(**fields: Any) -> Report:
 
 
 def test_what_is_lost_is_told_before_a_name_that_is_taken() -> None:
-    observed = replace(lost_volume(), taken=("the Service a-bootstrap is there and somebody else's",))
+    observed = replace(lost_volume(), kept=Kept(taken=("the Service a-bootstrap is there and somebody else's",)))
     assert said(observed, "Degraded") == ("True", "VolumeLost")
-    assert said(replace(look(), taken=observed.taken), "Degraded") == ("True", "NameTaken")
+    assert said(replace(look(), kept=observed.kept), "Degraded") == ("True", "NameTaken")
 
 
 def test_why_pods_of_controllers_do_not_run_is_said() -> None:
