@@ -69,9 +69,12 @@ class Sent:
 
 
 class _Sender(Protocol):
-    """Sends the bodies of one task."""
+    """Sends the bodies of one task. `begin` comes before a queue's bodies, as soon as there are rows for it: who is
+    late hears so then and not when all rows have been read."""
 
-    def send(self, queue: QueueRef, body: Body) -> None: ...
+    def begin(self, queue: QueueRef) -> None: ...
+
+    def send(self, queue: QueueRef, body: bytes) -> None: ...
 
     def finish(self) -> Sent: ...
 
@@ -136,6 +139,15 @@ def _marks(identity: Identity, place: Place, first: int, count: int) -> pa.Array
     return pc.binary_join_element_wise(prefix, numbers, "\x02", "")
 
 
+@dataclass(slots=True)
+class _Held:
+    """Bodies for one queue that go together."""
+
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    messages: int = 0
+
+
 class _Joined:
     """What Arrow's batches have for one queue goes in one request, as far as its bounds allow; one without room for as
     much as came last waits for nothing. A broker group remembers a bounded number of chunks, and spread over many
@@ -144,21 +156,23 @@ class _Joined:
     def __init__(self, sender: _Sender, bytes_max: int) -> None:
         self._sender = sender
         self._bytes_max = bytes_max
-        self._open: dict[QueueRef, list[Body]] = {}
+        self._held: dict[QueueRef, _Held] = {}
         self._size = 0
 
     def send(self, queue: QueueRef, body: Body) -> None:
-        held = self._open.setdefault(queue, [])
-        size, messages = len(body.data), body.messages
-        if held and (
-            sum(len(each.data) for each in held) + size > self._bytes_max
-            or sum(each.messages for each in held) + messages > BATCH_MESSAGES_MAX
+        self._sender.begin(queue)
+        size = len(body.data)
+        held = self._held.get(queue)
+        if held is not None and (
+            held.size + size > self._bytes_max or held.messages + body.messages > BATCH_MESSAGES_MAX
         ):
             self._give(queue)
-        held = self._open.setdefault(queue, [])
-        held.append(body)
+        held = self._held.setdefault(queue, _Held())
+        held.parts.append(body.data)
+        held.size += size
+        held.messages += body.messages
         self._size += size
-        if sum(len(each.data) for each in held) + size > self._bytes_max:
+        if held.size + size > self._bytes_max:
             self._give(queue)
         elif self._size > _JOINED_BYTES_MAX:
             self._give_all()
@@ -168,15 +182,13 @@ class _Joined:
         return self._sender.finish()
 
     def _give_all(self) -> None:
-        for queue in list(self._open):
+        for queue in list(self._held):
             self._give(queue)
 
     def _give(self, queue: QueueRef) -> None:
-        held = self._open.pop(queue)
-        whole = Body(held[0].queue, sum(each.messages for each in held), b"".join(each.data for each in held))
-        self._size -= len(whole.data)
-        if whole.data:
-            self._sender.send(queue, whole)
+        held = self._held.pop(queue)
+        self._size -= held.size
+        self._sender.send(queue, b"".join(held.parts))
 
 
 class _Chunks:
@@ -191,26 +203,27 @@ class _Chunks:
         self._sequences: dict[QueueRef, int] = {}
         self._sent = Sent()
 
-    def send(self, queue: QueueRef, body: Body) -> None:
+    def begin(self, queue: QueueRef) -> None:
         group = queue.group
         if group not in self._lanes:
             begun = self._epochs.get(group)
             self._sent.epochs[group] = open_writer(self._cluster, queue, self._identity) if begun is None else begun
             self._sent.topics[group] = queue.topic
             self._lanes[group] = Lane(self._cluster)
+
+    def send(self, queue: QueueRef, body: bytes) -> None:
+        group = queue.group
         sequence = self._sequences.get(queue, 0)
         self._sequences[queue] = sequence + 1
         self._sent.chunks[group] = self._sent.chunks.get(group, 0) + 1
         header = StoreChunkHeader(
             writer=self._identity.writer, epoch=self._sent.epochs[group], part=self._place.part,
             generation=self._place.generation, sequence=sequence,
-            digest=blake2b(body.data, digest_size=_DIGEST_BYTES).hexdigest(), topic=queue.topic,
+            digest=blake2b(body, digest_size=_DIGEST_BYTES).hexdigest(), topic=queue.topic,
             queue_id=queue.queue_id, born_timestamp=_now_ms(),
         )  # fmt: skip
         ext = encode_header(header)
-        self._lanes[group].submit(
-            queue, lambda: Frame(RequestCode.WRITER_CHUNK, 0, ext=ext, body=body.data), len(body.data)
-        )
+        self._lanes[group].submit(queue, lambda: Frame(RequestCode.WRITER_CHUNK, 0, ext=ext, body=body), len(body))
 
     def finish(self) -> Sent:
         for lane in self._lanes.values():
@@ -225,7 +238,10 @@ class _Batches:
         self._cluster = cluster
         self._lanes: dict[str, Lane] = {}
 
-    def send(self, queue: QueueRef, body: Body) -> None:
+    def begin(self, queue: QueueRef) -> None:
+        """Nobody is asked before."""
+
+    def send(self, queue: QueueRef, body: bytes) -> None:
         header = SendMessageHeaderV2(
             producer_group=_PRODUCER_GROUP, topic=queue.topic, default_topic="TBW102", default_topic_queues=4,
             queue_id=queue.queue_id, sys_flag=0, born_timestamp=_now_ms(), flag=0, properties="", batch=True,
@@ -233,7 +249,7 @@ class _Batches:
         )  # fmt: skip
         ext = encode_header(header)
         lane = self._lanes.setdefault(queue.group, Lane(self._cluster, in_order=False))
-        lane.submit(queue, lambda: Frame(RequestCode.SEND_BATCH_MESSAGE, 0, ext=ext, body=body.data), len(body.data))
+        lane.submit(queue, lambda: Frame(RequestCode.SEND_BATCH_MESSAGE, 0, ext=ext, body=body), len(body))
 
     def finish(self) -> Sent:
         for lane in self._lanes.values():

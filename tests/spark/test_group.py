@@ -35,7 +35,7 @@ def new_topic(group: LoopbackGroup) -> str:
 
 def write(group: LoopbackGroup, topic: str, batches: Iterator[pa.RecordBatch], *, run: str = "run-1") -> Sent:
     """Row by row: some are stored before all have come, and fewer rows are the same requests as far as they go."""
-    options = write_options({"bootstrap": group.names, "topic": topic, "maxRequestBytes": "100"}, streaming=False)
+    options = write_options({"bootstrap": group.names, "topic": topic, "maxRequestBytes": "110"}, streaming=False)
     with closing(Cluster((group.names,), PATIENCE)) as cluster:
         return write_rows(batches, cluster, options, Identity(topic, run, lasting=True), Place(0, 0))
 

@@ -13,7 +13,8 @@ import pytest
 from compat.processes import until
 from logherd_spark import writers
 from logherd_spark import writing as jobs
-from logherd_spark.cluster import Cluster
+from logherd_spark.cluster import Cluster, QueueRef
+from logherd_spark.encoding import Body
 from logherd_spark.errors import BrokerRefused, RowRefused, SourceError, TopicMissing, Unanswered, WriterFenced
 from logherd_spark.options import WriteOptions, write_options
 from logherd_spark.patience import Patience
@@ -144,6 +145,58 @@ def test_such_an_attempt_doubles_nothing_of_rows_that_name_their_topics_if_the_j
     with suppress(BrokerRefused):
         job.write(iter([rows]))
     assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(2), 1)
+
+
+def test_an_attempt_that_had_rows_before_the_end_of_its_job_stores_nothing_after_it(
+    site: Site, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each task opens the writer: it has done so with its first rows, however long they wait for others."""
+    name = topic()
+    monkeypatch.setattr(jobs, "_context", lambda: SimpleNamespace(partitionId=lambda: 0))
+    columns = COLUMNS.__class__([COLUMNS["value"], COLUMNS["topic"]])
+    job = LogHerdWriter(write_options({"bootstrap": site.names}, streaming=False), columns)
+    rows = pa.RecordBatch.from_pydict({"value": [b"value-0", b"value-1"], "topic": [name, name]})
+
+    def late() -> Iterator[pa.RecordBatch]:
+        yield rows
+        job.commit([job.write(iter([rows]))])
+
+    with pytest.raises(BrokerRefused, match="it was never opened, was closed, or expired"):
+        job.write(late())
+    assert by_value(stored(site.cluster(), name)) == dict.fromkeys(numbered(2), 1)
+
+
+class Requests:
+    """What would be sent."""
+
+    def __init__(self) -> None:
+        self.begun: list[QueueRef] = []
+        self.sent: list[tuple[QueueRef, bytes]] = []
+
+    def begin(self, queue: QueueRef) -> None:
+        self.begun.append(queue)
+
+    def send(self, queue: QueueRef, body: bytes) -> None:
+        self.sent.append((queue, body))
+
+    def finish(self) -> Sent:
+        return Sent()
+
+
+def test_bodies_for_one_queue_are_joined_in_their_order_and_by_the_broker_groups_bounds() -> None:
+    here, there = QueueRef("t", "g", 0), QueueRef("t", "other", 0)
+    requests = Requests()
+    joined = writers._Joined(requests, 10)
+    for queue, messages, data in [
+        (here, 1, b"aaa"), (there, 1, b"b"), (here, 1, b"cccc"), (here, 1, b"dddd"), (there, 32_767, b"e"),
+        (there, 1, b"f"), (here, 1, b"g" * 6),
+    ]:  # fmt: skip
+        joined.send(queue, Body(0, messages, data))
+        assert requests.begun[-1] == queue
+    joined.finish()
+    assert requests.sent == [
+        (here, b"aaacccc"), (there, b"be"), (here, b"dddd" + b"g" * 6), (there, b"f"),
+    ]  # fmt: skip
 
 
 def test_other_rows_in_the_same_place_fail_the_task(site: Site, topic: Callable[..., str]) -> None:
