@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from itertools import count as counted
 from types import FrameType
@@ -77,7 +77,7 @@ def send_command(
                 place = f"{sent.queue.broker_name} queue {sent.queue.queue_id} offset {sent.queue_offset}"
                 show(output, document, f"stored in {topic} at {place}, id {sent.unique_key}")
 
-    with _interruptible():
+    with _interruptible() if STDIN in bodies else nullcontext():
         asyncio.run(send_all())
 
 
