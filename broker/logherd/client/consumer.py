@@ -126,8 +126,9 @@ class Consumer:
     ) -> None:
         """Read these queues of `topic` (all when None) from the group's committed offset, or their first or next one.
 
-        A queue for which the group has committed nothing is read from its first message. Call once per topic; when it
-        raises nothing is read, and it may be called again. Raises: NoRoute, Unreachable, Refused, NetError.
+        A queue for which the group has committed nothing is read from its first message. Where another start is asked
+        for, that is what `commit` stores also of a queue of which nothing comes. Call once per topic; when it raises
+        nothing is read, and it may be called again. Raises: NoRoute, Unreachable, Refused, NetError.
         """
         ensure(topic not in self._topics, "a topic is assigned once", topic)
         route = await self._link.routes.get(topic)
@@ -141,6 +142,8 @@ class Consumer:
         except BaseException:
             del self._topics[topic]
             raise
+        if start != "committed":
+            self._consumed.update(zip(chosen, offsets, strict=True))
         for queue, offset in zip(chosen, offsets, strict=True):
             name = f"pull {queue.topic} {queue.broker_name} {queue.queue_id}"
             self._link.guard.start(name, self._pull_forever(queue, offset))
@@ -165,8 +168,8 @@ class Consumer:
         return given
 
     async def commit(self) -> None:
-        """Store for the group that everything `poll` returned is done. Tried again for some seconds, as while the lead
-        changes: an offset may be stored twice. Raises: ClientError, NetError."""
+        """Store for the group that everything `poll` returned, and what is before it, is done. Tried again for some
+        seconds, as while the lead changes: an offset may be stored twice. Raises: ClientError, NetError."""
         for queue, offset in tuple(self._consumed.items()):
             if self._committed.get(queue) != offset:
                 header = UpdateConsumerOffsetHeader(

@@ -1,6 +1,7 @@
 """Reading: order, filters, offsets, long polls."""
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -95,6 +96,20 @@ async def test_what_was_polled_is_committed_and_not_read_again() -> None:
         async with Consumer([broker.address], "g") as consumer:
             await consumer.assign("T", start="first")
             assert (await read(consumer, 1)) == [b"0"]
+
+
+@pytest.mark.parametrize(("start", "left"), [("first", {0: 0, 1: 0}), ("last", {0: 3, 1: 2})])
+async def test_where_reading_was_told_to_begin_is_committed_also_of_a_queue_of_which_nothing_came(
+    start: Literal["first", "last"], left: dict[int, int]
+) -> None:
+    async with running() as broker, Consumer([broker.address], "g") as consumer:
+        broker.topics["T"] = 2
+        for queue in (0, 0, 0, 1, 1):
+            broker.store("T", queue, b"x")
+        broker.offsets.update({("g", "T", 0): 2, ("g", "T", 1): 1})
+        await consumer.assign("T", start=start)
+        await consumer.commit()
+        assert broker.offsets == {("g", "T", queue): offset for queue, offset in left.items()}
 
 
 @pytest.mark.parametrize("fault", ["cut", ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR])
