@@ -7,6 +7,7 @@ about what the file says, and starts guardians. There is at most one, who holds 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from logherd_operator.cluster.look import orders_of
 from logherd_operator.local.acting import Acting, worded
@@ -92,9 +93,10 @@ class Keeping:
             refused = self._acting.carry_out(action, look)
             said = worded(action) if refused is None else f"{worded(action)}; not done yet: {refused}"
             done.append((f"{type(action).__name__}:{getattr(action, 'ordinal', '')}", said))
+        tended = iter(self._places.tend(self._files) if decided.actions else ())
+        first = list(islice(tended, 1))  # what a check refuses has not been done, and is not told
         self._telling.tell_done(done)
-        if decided.actions:
-            self._telling.tell("place", self._places.tend(self._files))
+        self._telling.tell("place", chain(first, tended))
         self._served = self._served or (look.observed.group is not None and look.observed.group.led)
         if look.observed.group is not None and look.observed.group.founded and not self._state().began.founded:
             state = self._places.state

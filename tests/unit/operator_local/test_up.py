@@ -366,8 +366,10 @@ def test_a_first_start_that_was_refused_binds_nobody_to_what_stood_in_the_file(
     file, folder = tmp_path / "group.yaml", Folder(tmp_path / "data")
     options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=False, wait_seconds=1)
     file.write_text(TEXT.replace("replicas: 1", f"replicas: 3, config: {{{wrong}}}"))
+    said: list[str] = []
     with Checking() as checking, Nursery() as nursery, pytest.raises(SpecError, match="would not start with this"):
-        up.bring_up(file, folder.path, options, Watching(lambda line: None), up.Ahead(checking, nursery))
+        up.bring_up(file, folder.path, options, Watching(said.append), up.Ahead(checking, nursery))
+    assert [line for line in said if "started" in line] == []
     group = parse_group(TEXT.replace("replicas: 1", f"replicas: 1, config: {{{right}}}"), source="test")
     state = up._begin(group, file, folder, options)
     assert (state.brokers, state.controllers, state.places) == (None, None, ())
