@@ -2,7 +2,8 @@
 
 Rounds of every kind of fault on real processes in network namespaces (needs root), judged by the limits of issue 5. The
 leader is cut off twice: once through its own address, where the client finds the next leader when it asks for routes
-again, and once through an address that follows the leader. Ends with 1 if a limit is missed.
+again, and once through an address that follows the leader. A push consumer runs beside it; it has to get all that was
+stored, and how long it got nothing is told and not judged. Ends with 1 if a limit is missed.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def run(directory: Path, limits: tuple[Limit, ...], count: int, *, moved: bool) 
             follows,
             Driver(bench_classes(), directory / "client", main="dev.logherd.compat.Driver", under=under) as driver,
         ):
-            return run_rounds(group, driver, _TOPIC, [(limit.shape, count) for limit in limits])
+            return run_rounds(group, driver, _TOPIC, [(limit.shape, count) for limit in limits], consume=True)
 
 
 def judge(rounds: Rounds, limits: tuple[Limit, ...]) -> tuple[list[dict[str, object]], list[str]]:
@@ -74,7 +75,7 @@ def judge(rounds: Rounds, limits: tuple[Limit, ...]) -> tuple[list[dict[str, obj
         late = [send for each in of_shape for send in rounds.late(each)]
         figures.append({
             "shape": limit.shape, "rounds": len(gaps), "p50": middle, "worst": worst, "failed": len(failed),
-            "late": len(late), "gaps": gaps,
+            "late": len(late), "gaps": gaps, "rests": sorted(map(rounds.rest, of_shape)),
         })  # fmt: skip
         if worst > limit.worst:
             faults.append(f"{limit.shape}: a gap of {worst:.3f} s, at most {limit.worst} s")

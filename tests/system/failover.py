@@ -4,10 +4,12 @@ A round is judged by what the client saw: the longest gap between two successes,
 foreign is found at the end, when everything that was acknowledged is compared with what is stored.
 """
 
+import itertools
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from compat.driver import Driver
@@ -15,7 +17,7 @@ from system.controllers import CLIENTS, NODES
 from system.faults import Fault, Partition, Paused, cut, prove_within
 from system.guardians import is_alive
 from system.replicas import BROKERS, REPLICAS_PORT, ReplicatedGroup
-from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap
+from system.steady import Difference, JavaSend, SteadyConsumer, SteadyProducer, compare, longest_gap
 
 __all__ = ["SHAPES", "Round", "Rounds", "run_rounds"]
 
@@ -46,10 +48,17 @@ class Rounds:
     rounds: list[Round] = field(default_factory=list)
     sends: list[JavaSend] = field(default_factory=list)
     difference: Difference | None = None
+    arrivals: dict[str, float] = field(default_factory=dict)
+    """When each message came first to the consumer, if there was one."""
 
     def gap(self, each: Round) -> float:
         """The longest time between two successes."""
         return longest_gap(self.sends, each.begin, each.end)
+
+    def rest(self, each: Round) -> float:
+        """The longest time in which the consumer got nothing."""
+        times = sorted(self.arrivals.values())
+        return max(b - a for a, b in itertools.pairwise(times) if b > each.begin and a < each.end)
 
     def failed(self, each: Round) -> list[JavaSend]:
         """The sends that threw, of those that were begun in this round or were on their way when it began."""
@@ -68,7 +77,11 @@ class Rounds:
         gaps = sorted(map(self.gap, of_shape))
         failed = sum(len(self.failed(each)) for each in of_shape)
         middle = gaps[len(gaps) // 2]
-        return f"{shape:<34}{len(gaps):>3} rounds, gap p50 {middle:6.3f} worst {gaps[-1]:6.3f} s, failed sends {failed}"
+        line = f"{shape:<34}{len(gaps):>3} rounds, gap p50 {middle:6.3f} worst {gaps[-1]:6.3f} s, failed sends {failed}"
+        if not self.arrivals:
+            return line
+        rests = sorted(map(self.rest, of_shape))
+        return f"{line}; consumer's p50 {rests[len(rests) // 2]:6.3f} worst {rests[-1]:6.3f} s"
 
 
 def _kill_leader(group: ReplicatedGroup, leader: str, producer: SteadyProducer) -> float:
@@ -186,29 +199,38 @@ SHAPES: dict[str, Shape] = {
 
 
 def run_rounds(
-    group: ReplicatedGroup, driver: Driver, topic: str, plan: Sequence[tuple[str, int]], *, stale: bool = False
-) -> Rounds:
+    group: ReplicatedGroup, driver: Driver, topic: str, plan: Sequence[tuple[str, int]], *, stale: bool = False,
+    consume: bool = False,
+) -> Rounds:  # fmt: skip
     """Run so many rounds of each shape under the load; what is stored of the topic is compared in the end.
 
     Each round has a producer of its own, which knows where the leader is; `stale`: one producer for all rounds, which
-    asks for routes every 30 s as it always does and meanwhile speaks to whoever led then.
+    asks for routes every 30 s as it always does and meanwhile speaks to whoever led then. `consume`: one push consumer
+    for all rounds, which has to get all that was stored.
 
     Raises: NotSettled, UnprovedFault, AssertionError: the run is void.
     """
     done = Rounds()
     shapes = [shape for shape, count in plan for _ in range(count)]
-    for part in [shapes] if stale else [[shape] for shape in shapes]:
-        leader = group.settle()
-        first = len(done.rounds)
-        with SteadyProducer(driver, group.name_servers, topic, name=f"{topic}-{first}") as producer:
-            for shape in part:
-                done.rounds.append(_round(group, leader, shape, producer))
-                leader = group.settle()
-        done.sends += producer.sends
-        for each in done.rounds[first:]:
-            print(
-                f"{each.shape}: {each.leader}, gap {done.gap(each):.3f} s, failed {len(done.failed(each))}", flush=True
-            )
+    consumer = SteadyConsumer(driver, group.name_servers, topic, name="consumer")
+    with ExitStack() as stack:
+        for part in [shapes] if stale else [[shape] for shape in shapes]:
+            leader = group.settle()
+            first = len(done.rounds)
+            with SteadyProducer(driver, group.name_servers, topic, name=f"{topic}-{first}") as producer:
+                if consume and not first:
+                    producer.wait_for(_BEFORE, since=time.time())  # they make the topic
+                    stack.enter_context(consumer)
+                for shape in part:
+                    done.rounds.append(_round(group, leader, shape, producer))
+                    leader = group.settle()
+            done.sends += producer.sends
+            for each in done.rounds[first:]:
+                gap, failed = done.gap(each), len(done.failed(each))
+                print(f"{each.shape}: {each.leader}, gap {gap:.3f} s, failed {failed}", flush=True)
+        if consume:
+            consumer.wait_for(send.value for send in done.sends if send.ok)
+            done.arrivals = consumer.arrivals
     done.difference = compare(topic, done.sends, group.stored(topic, _QUEUES))
     return done
 

@@ -11,7 +11,7 @@ from typing import Any
 from checkers.client_log import stranded_requests
 from compat.driver import Driver
 
-__all__ = ["Difference", "JavaSend", "SteadyProducer", "compare", "longest_gap", "unexcused"]
+__all__ = ["Difference", "JavaSend", "SteadyConsumer", "SteadyProducer", "compare", "longest_gap", "unexcused"]
 
 _MICROS = 1_000_000
 _WAITED_SECONDS = 2.9
@@ -91,6 +91,39 @@ class SteadyProducer:
         """How many requests its client has left waiting on connections that it knew had ended, by its log so far."""
         log = self._driver.home / "logs" / "rocketmqlogs" / "remoting.log"
         return stranded_requests(log.read_text(errors="replace"))
+
+
+class SteadyConsumer:
+    """A stock Java push consumer with default settings, from entering to leaving, of a topic that is there."""
+
+    def __init__(self, driver: Driver, name_servers: str, topic: str, *, name: str) -> None:
+        self._driver = driver
+        self._name = name
+        self._args = {"nameServer": name_servers, "topic": topic, "group": f"{topic}-consumers", "brief": True}
+        self.arrivals: dict[str, float] = {}
+        """When each value came first, in seconds since 1970."""
+
+    def __enter__(self) -> "SteadyConsumer":
+        self._driver.call("consumer.push", name=self._name, **self._args)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._driver.call("consumer.stop", name=self._name)
+
+    def wait_for(self, values: Iterable[str], seconds: float = 90.0) -> None:
+        """Wait until all of them have come. Raises: AssertionError with some that have not."""
+        deadline = time.monotonic() + seconds
+        left = set(values)
+        while True:
+            for value, micros in self._driver.call("consumer.arrivals", name=self._name):
+                self.arrivals.setdefault(value, micros / _MICROS)
+            left -= self.arrivals.keys()
+            if not left:
+                return
+            assert time.monotonic() < deadline, f"{len(left)} were not consumed: {sorted(left)[:5]}"
+            time.sleep(0.05)
 
 
 def _send(row: Sequence[Any]) -> JavaSend:

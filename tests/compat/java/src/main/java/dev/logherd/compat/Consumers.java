@@ -30,10 +30,17 @@ final class Consumers {
     /** One running consumer with what it received, in the order in which the listener saw it. */
     private static final class Open {
         final List<Map<String, Object>> received = new ArrayList<>();
+        final List<Object[]> arrivals = new ArrayList<>();
+        boolean brief;
         DefaultMQPushConsumer push;
         DefaultLitePullConsumer lite;
 
         synchronized void take(List<MessageExt> messages) {
+            if (brief) {
+                long now = System.currentTimeMillis() * 1000;
+                messages.forEach(message -> arrivals.add(new Object[]{new String(message.getBody()), now}));
+                return;
+            }
             try {
                 for (MessageExt message : messages) {
                     Map<String, Object> seen = Messages.describe(message);
@@ -44,6 +51,12 @@ final class Consumers {
                 throw new IllegalStateException(failure);
             }
             notifyAll();
+        }
+
+        synchronized List<Object[]> taken() {
+            List<Object[]> taken = new ArrayList<>(arrivals);
+            arrivals.clear();
+            return taken;
         }
 
         synchronized List<Object> await(int count, long millis) throws InterruptedException {
@@ -60,6 +73,8 @@ final class Consumers {
         driver.add("consumer.push", Consumers::push);
         driver.add("consumer.lite", Consumers::lite);
         driver.add("consumer.assign", Consumers::assign);
+        // Of a consumer that was started as brief: each body, and when it came, in microseconds.
+        driver.add("consumer.arrivals", args -> get(args).taken());
         driver.add("consumer.received",
             args -> get(args).await(args.getIntValue("count"), args.getLongValue("timeoutMs")));
         driver.add("consumer.poll", Consumers::poll);
@@ -85,6 +100,7 @@ final class Consumers {
 
     private static Object push(JSONObject args) throws Exception {
         Open open = new Open();
+        open.brief = args.getBooleanValue("brief");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.getString("group"));
         consumer.setNamesrvAddr(args.getString("nameServer"));
         consumer.setInstanceName(args.getString("name") + "-" + System.nanoTime());
