@@ -182,13 +182,14 @@ class Server:
         told = asyncio.Event()
         for session in self.sessions:
             session.send_away(told.set)
-        try:
-            async with asyncio.timeout(_AWAY_SECONDS_MAX):
-                while self._hub.sessions:
-                    told.clear()
-                    await asyncio.wait_for(told.wait(), _SILENT_SECONDS)
-        except TimeoutError:
-            return
+        until = self._loop.time() + _AWAY_SECONDS_MAX
+        while self._hub.sessions and (left := until - self._loop.time()) > 0:
+            told.clear()
+            try:
+                async with asyncio.timeout(min(left, _SILENT_SECONDS)):
+                    await told.wait()
+            except TimeoutError:
+                return
 
     async def _end_at_rest(self, deadline: float) -> None:
         """End each connection at a moment at which nothing is on its way there, as far as there is one soon: it is at
