@@ -149,8 +149,12 @@ class Objects:
         observed, led_by_others = sight.observed, sight.site.group.spec.by_controllers
         if not led_by_others or observed.group is not None or observed.platform.brokers is None:
             return False
-        as_applied = memory.applied.get(path, ("", 0.0))[0] == _known_digest(path, memory)
-        return _what(document) in (f"ConfigMap {brokers}-config", f"StatefulSet {brokers}") and not as_applied
+        if memory.applied.get(path, ("", 0.0))[0] == _known_digest(path, memory):
+            return False
+        if _what(document) == f"StatefulSet {brokers}":  # where no broker runs, a new template may be what is wanting
+            places = (each.instance for each in observed.brokers)
+            return any(each is not None and not each.failing and not each.unstarted for each in places)
+        return _what(document) == f"ConfigMap {brokers}-config"
 
     async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
         path = path_of(document)
