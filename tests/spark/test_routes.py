@@ -138,7 +138,8 @@ def test_a_key_stays_in_its_queue_for_a_whole_task_also_when_the_route_changes()
         yield batch(range(8), keys=8)
 
     options = write_options(
-        {"bootstrap": "names:9876", "topic": "Events", "guarantee": "at-least-once"}, streaming=False
+        {"bootstrap": "names:9876", "topic": "Events", "guarantee": "at-least-once", "maxRequestBytes": "500"},
+        streaming=False,
     )  # fmt: skip
     write_rows(rows(), cluster, options, Identity("w", "run", lasting=False), Place(0, 0))
     assert cluster.queues == [0, 1, 0, 1]
