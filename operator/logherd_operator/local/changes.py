@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from logherd_operator.local.checking import complaint
 from logherd_operator.local.errors import LocalError
 from logherd_operator.local.files import Files
 from logherd_operator.local.folder import Folder
@@ -125,4 +126,4 @@ def check_settings(files: Files, folder: Folder, *, source: str) -> None:
     except OSError as error:  # as without room for another process, or a descriptor for its pipes
         raise LocalError(f"{source}: no process to check it in: {error.strerror}") from error
     if done.returncode != 0:
-        raise SpecError(f"{source}: a broker would not start with this\n{done.stderr.strip()}")
+        raise SpecError(f"{source}: a broker would not start with this\n{complaint(done.stderr, [path])}")

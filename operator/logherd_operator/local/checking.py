@@ -4,16 +4,25 @@ Imports next to nothing, so that it can begin first.
 """
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Checking"]
+__all__ = ["Checking", "complaint"]
 
 _WRONG = 2
+
+
+def complaint(said: str, paths: Iterable[Path]) -> str:
+    """What a check of these files has said, in the words of the group's file, where their `properties` are `config`."""
+    said = said.strip()
+    for path in paths:
+        said = said.removeprefix(f"{path}: ")
+    return re.sub(r"\bproperties(?=[.:])", "spec.config", said)
 
 
 class Checking:
@@ -45,10 +54,7 @@ class Checking:
         _, said = process.communicate(asked.encode())
         if process.returncode != _WRONG:
             return ""
-        complaint = said.decode(errors="replace").strip()
-        for _, path in files:
-            complaint = complaint.removeprefix(f"{path}: ")
-        return complaint
+        return complaint(said.decode(errors="replace"), [path for _, path in files])
 
     def close(self) -> None:
         """End the process if it was not needed."""

@@ -367,7 +367,8 @@ def test_a_first_start_that_was_refused_binds_nobody_to_what_stood_in_the_file(
     options = up.UpOptions(host="127.0.0.1", ports=ANY, detach=False, wait_seconds=1)
     file.write_text(TEXT.replace("replicas: 1", f"replicas: 3, config: {{{wrong}}}"))
     said: list[str] = []
-    with Checking() as checking, Nursery() as nursery, pytest.raises(SpecError, match="would not start with this"):
+    words = rf"would not start with this(?s:.*)\nspec\.config(\.|: ){wrong.rpartition(': ')[0].rpartition(' ')[2]}"
+    with Checking() as checking, Nursery() as nursery, pytest.raises(SpecError, match=words):
         up.bring_up(file, folder.path, options, Watching(said.append), up.Ahead(checking, nursery))
     assert [line for line in said if "started" in line] == []
     group = parse_group(TEXT.replace("replicas: 1", f"replicas: 1, config: {{{right}}}"), source="test")
