@@ -85,6 +85,7 @@ class Controllers:
         from logherd.client.peers import parse_address
 
         self._admins = list(admins or [_DEFAULT_ADMIN])
+        self._hint = "" if admins else f"; say where one is: {option}"
         self._token_file = token_file
         try:
             for each in self._admins:
@@ -97,7 +98,7 @@ class Controllers:
         found = self._find()
         admin = found.leader or found.living
         if admin is None:
-            raise ControllersError(f"no controller answers: {found.why}")
+            raise ControllersError(f"no controller answers: {found.why}{self._hint}")
         try:
             status, document = self._exchange(admin, "GET", path)
         except _Unanswered as error:

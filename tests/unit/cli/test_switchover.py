@@ -127,7 +127,8 @@ def test_without_an_address_silence_is_told_of_the_default_one(
     monkeypatch.delenv("LOGHERD_ADMIN", raising=False)
     monkeypatch.setattr(controllers, "_DEFAULT_ADMIN", nowhere)
     assert terminal.run("switchover", "orders") == 1
-    assert terminal.said == f"logherd: no controller answers: {nowhere}: Connection refused\n"
+    said = f"{nowhere}: Connection refused; say where one is: --admin"
+    assert terminal.said == f"logherd: no controller answers: {said}\n"
 
 
 def test_brokers_that_were_named_are_not_taken_for_all_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
