@@ -33,8 +33,8 @@ ROUNDS = int(os.environ.get("LOGHERD_SPARK_ROUNDS", "3"))
 """Three kill the leader under each of a round's jobs once; CI has no time for more."""
 ROWS, PARTS, QUEUES, TRIGGER = 600, 4, 4, 250
 EACH = ROWS // PARTS
-AT_ONCE = {"maxRequestBytes": "110"}
-"""Each row is a chunk and waits for no other, so that some are stored while a task stands still."""
+AT_ONCE = {"maxRequestBytes": "128"}
+"""A chunk is a row or two, so that some are stored while a task stands still."""
 
 
 @pytest.fixture(scope="module")
