@@ -1,4 +1,8 @@
-"""The process that `logherd up --detach` leaves behind: `python -m logherd_operator.local DIR LOCK_FD`."""
+"""The process that `logherd up --detach` leaves behind: `python -m logherd_operator.local DIR LOCK_FD WRITTEN_FD`.
+
+It begins when nobody has the other end of WRITTEN_FD any more: who started it has written down by then who it is, in
+the file that is this process' own from then on.
+"""
 
 import os
 import signal
@@ -23,9 +27,11 @@ def _say(line: str) -> None:
 def main(arguments: list[str]) -> int:
     """Keep the group of a folder until SIGTERM; the result is the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    folder, descriptor = Path(arguments[0]), int(arguments[1])
+    folder, descriptor, written = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     try:
         with stopping_signals(), os.fdopen(descriptor, "w") as lock:
+            with os.fdopen(written, "rb") as word:
+                word.read()
             return keep_on(Folder(folder), lock, _say)
     except OperatorError as error:
         _say(str(error))

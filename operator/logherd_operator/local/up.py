@@ -272,9 +272,11 @@ def _give_up(places: Places) -> None:
 
 def _leave_keeper(folder: Folder, places: Places, lock: IO[str]) -> None:
     """Start the process that looks after the group from now on, and give it the lock."""
-    command = [sys.executable, "-P", "-m", _KEEPER, str(folder.path), str(lock.fileno())]
-    with undivided():  # a keeper of whom nobody knows has the lock for ever
-        process = start_process(command, output=folder.own_log, inherited=(lock.fileno(),))
+    waits, word = os.pipe()  # it writes the same file as we do, and waits until we have
+    command = [sys.executable, "-P", "-m", _KEEPER, str(folder.path), str(lock.fileno()), str(waits)]
+    # A keeper of whom nobody knows has the lock for ever.
+    with undivided(), os.fdopen(waits, "rb"), os.fdopen(word, "wb"):
+        process = start_process(command, output=folder.own_log, inherited=(lock.fileno(), waits))
         places.remember(replace(places.state, keeper=Process(process.pid, started_ticks(process.pid) or 0)))
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -384,3 +386,30 @@ def test_a_signal_that_is_ignored_as_by_nohup_stays_so() -> None:
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_the_keeper_begins_when_who_started_it_has_written_down_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write the same file."""
+    begins: list[int] = []
+
+    def start(command: list[str], *, output: Path, inherited: tuple[int, ...]) -> SimpleNamespace:
+        del output
+        assert str(inherited[1]) == command[-1]
+        begins.append(os.dup(inherited[1]))
+        return SimpleNamespace(pid=os.getpid())
+
+    def may_begin() -> bool:
+        return bool(select.select(begins, [], [], 0)[0])
+
+    written: list[bool] = []
+    places = SimpleNamespace(
+        state=GroupState(group="g", host="127.0.0.1", ports=ANY, file="f"),
+        remember=lambda _: written.append(may_begin()),
+    )
+    monkeypatch.setattr(up, "start_process", start)
+    with (tmp_path / "lock").open("w") as lock:
+        up._leave_keeper(Folder(tmp_path), cast("Places", places), lock)
+    assert (written, may_begin()) == ([False], True)
+    os.close(begins[0])
