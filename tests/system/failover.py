@@ -221,6 +221,7 @@ def run_rounds(
                 if consume and not first:
                     producer.wait_for(_BEFORE, since=time.time())  # they make the topic
                     stack.enter_context(consumer)
+                    consumer.wait_for(send.value for send in producer.sends[:_BEFORE] if send.ok)
                 for shape in part:
                     done.rounds.append(_round(group, leader, shape, producer))
                     leader = group.settle()
