@@ -20,7 +20,7 @@ from e2e.cluster.pulse import Pulse
 from e2e.orders import GROUP, NAMES, NAMESPACE, Orders, manifest
 from logherd.wire.codes import RequestCode
 from system.blocking import BlockingClient, NoAnswerError, drain_queue
-from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap, unexcused
+from system.steady import Difference, JavaSend, SteadyProducer, compare, longest_gap, stranded, unexcused
 
 __all__ = ["BAD", "FIRST", "SECOND", "TOPIC", "Row", "Scene", "build_layers", "set_up", "spark_layers"]
 
@@ -78,7 +78,7 @@ class Scene:
         """What is done meanwhile becomes a row of the table, once the group is settled again."""
         self.orders.settle()
         self.producer.wait_for(_BEFORE, since=time.time())
-        begin, stranded, result = time.time(), self.producer.stranded(), []
+        begin, before, result = time.time(), stranded(self.driver), []
         yield result
         self.producer.wait_for(_AFTER, since=time.time())
         self.orders.settle(seconds)
@@ -92,7 +92,7 @@ class Scene:
             still=self.pulse.still(begin, end),
             blamed=tuple(unexcused(
                 (send for send in failed if not self.pulse.still(send.invoked - 1, send.returned)),
-                self.producer.stranded() - stranded,
+                stranded(self.driver) - before,
             )),
         )  # fmt: skip
         self.rows.append(row)

@@ -11,7 +11,9 @@ from typing import Any
 from checkers.client_log import stranded_requests
 from compat.driver import Driver
 
-__all__ = ["Difference", "JavaSend", "SteadyConsumer", "SteadyProducer", "compare", "longest_gap", "unexcused"]
+__all__ = [
+    "Difference", "JavaSend", "SteadyConsumer", "SteadyProducer", "compare", "longest_gap", "stranded", "unexcused",
+]  # fmt: skip
 
 _MICROS = 1_000_000
 _WAITED_SECONDS = 2.9
@@ -87,11 +89,6 @@ class SteadyProducer:
             assert time.monotonic() < deadline, f"not {count} sends stored: {faults.most_common(5)}"
             time.sleep(0.05)
 
-    def stranded(self) -> int:
-        """How many requests its client has left waiting on connections that it knew had ended, by its log so far."""
-        log = self._driver.home / "logs" / "rocketmqlogs" / "remoting.log"
-        return stranded_requests(log.read_text(errors="replace"))
-
 
 class SteadyConsumer:
     """A stock Java push consumer with default settings, from entering to leaving, of a topic that is there."""
@@ -140,13 +137,19 @@ def longest_gap(sends: Iterable[JavaSend], begin: float, end: float) -> float:
     )
 
 
-def unexcused(failed: Iterable[JavaSend], stranded: int) -> list[JavaSend]:
-    """Of failed sends those that are not the client's own doing: it says that it left `stranded` requests waiting for
+def stranded(driver: Driver) -> int:
+    """How many requests its clients have left waiting on connections that they knew had ended, by their log so far."""
+    log = driver.home / "logs" / "rocketmqlogs" / "remoting.log"
+    return stranded_requests(log.read_text(errors="replace"))
+
+
+def unexcused(failed: Iterable[JavaSend], left: int) -> list[JavaSend]:
+    """Of failed sends those that are not the client's own doing: it says that it left so many requests waiting for
     their whole time-out."""
     waited, others = list[JavaSend](), list[JavaSend]()
     for send in failed:
         (waited if send.returned - send.invoked >= _WAITED_SECONDS else others).append(send)
-    return others + waited[stranded:]
+    return others + waited[left:]
 
 
 @dataclass(frozen=True, slots=True)

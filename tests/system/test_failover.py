@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from checkers.client_log import stranded_requests
 from compat.driver import Driver
 from system.controllers import CLIENTS
 from system.failover import SHAPES, run_rounds
 from system.leader_address import LEADER_ADDRESS, LeaderAddress
 from system.netns import Network, why_unavailable
 from system.replicas import ReplicatedGroup, network_of_group
-from system.steady import unexcused
+from system.steady import stranded, unexcused
 
 pytestmark = [
     pytest.mark.system,
@@ -49,8 +48,7 @@ def judge_rounds(
     assert difference is not None
     assert (difference.lost, difference.foreign) == ((), ())
     late = [send for each in rounds.rounds for send in rounds.late(each)]
-    log = (group.directory / "client" / "logs" / "rocketmqlogs" / "remoting.log").read_text()
-    assert unexcused(late, stranded_requests(log)) == []
+    assert unexcused(late, stranded(driver)) == []
 
 
 def test_the_plan_has_every_shape() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from compat.driver import Driver
 from system.local_group import LOGHERD, LocalGroup, await_true
-from system.steady import SteadyProducer, unexcused
+from system.steady import SteadyProducer, stranded, unexcused
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -64,14 +64,13 @@ def test_sizes_settings_and_leaders_change_under_a_stock_producer_without_a_fail
             after_restart = group.settle(generation, 3)
             producer.wait_for(50, since=time.time())
         failed = [each for each in producer.sends if not each.ok and each.invoked > begun]
-        stranded = producer.stranded()
     assert not pids & {each["pid"] for each in after_restart["brokers"]}
     assert after_restart["leader"]["brokerId"] != leader
     said = [line.partition(" ")[2].partition(" ")[2] for line in group.said().splitlines()]
     restarts = [line for line in said if "is restarted" in line]
     assert restarts[-1] == f"broker {leader} is restarted: what it is started from has changed"
     assert len(restarts) == 3
-    assert unexcused(failed, stranded) == []
+    assert unexcused(failed, stranded(driver)) == []
     assert len(producer.sends) > 200
     told = (tmp_path / "client/logs/rocketmqlogs/remoting.log").read_text()
     assert "Receive go away from channelId" in told  # who stops in order tells its clients to leave
@@ -108,7 +107,6 @@ def test_each_kind_of_setting_changes_under_a_stock_producer_and_only_what_needs
             after = group.settle(generation, 3)
             producer.wait_for(50, since=time.time())
         failed = [each for each in producer.sends if not each.ok and each.invoked > begun]
-        stranded = producer.stranded()
     pids = [[each["pid"] for each in status["brokers"]] for status in (before, live, after)]
     assert pids[0] == pids[1] == pids[2]
     controllers = [{each["pid"] for each in status["controllers"]} for status in (before, live, after)]
@@ -116,7 +114,7 @@ def test_each_kind_of_setting_changes_under_a_stock_producer_and_only_what_needs
     assert not controllers[1] & controllers[2]
     said = group.said()
     assert "broker 1 takes fileReservedTime=24, replication.lagTimeout=2000ms without a restart" in said
-    assert unexcused(failed, stranded) == []
+    assert unexcused(failed, stranded(driver)) == []
 
 
 def test_what_cannot_be_is_refused_and_the_group_goes_on(group: LocalGroup) -> None:

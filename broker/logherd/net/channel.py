@@ -10,7 +10,7 @@ from logherd.net.foreign import foreign_protocol
 from logherd.net.gathering import Gathering
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
-from logherd.net.parting import end_with_fin, end_with_reset, has_arrived, has_come
+from logherd.net.parting import LOOK_SECONDS, end_with_fin, end_with_reset, has_arrived, has_come
 from logherd.net.patience import Patience
 from logherd.wire.codec import FrameReader
 from logherd.wire.errors import FrameError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Channel"]
 
 COUNTED_SIZE_MIN = 64 * 1024
-_LOOK_SECONDS = 0.005
-"""How often a connection that is to end is asked whether its last answers have arrived."""
 
 
 class _Traffic:
@@ -366,7 +364,7 @@ class Channel(asyncio.Protocol):
         if has_arrived(transport):
             transport.abort()
         else:
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._part)
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._part)
 
     def abort(self) -> None:
         """Close now; what is queued is lost."""

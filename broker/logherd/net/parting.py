@@ -11,11 +11,16 @@ was killed.
 
 import asyncio
 import socket
+from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
 from logherd.net.kernel_bytes import unacknowledged_bytes, unread_bytes
 
-__all__ = ["end_with_fin", "end_with_reset", "has_arrived", "has_come"]
+__all__ = ["LOOK_SECONDS", "end_with_fin", "end_with_reset", "has_arrived", "has_come"]
+
+LOOK_SECONDS: Final = 0.005
+"""How often to look again whether a connection may end."""
 
 _LINGER = Struct("ii")
 _RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
@@ -33,26 +38,23 @@ def end_with_fin(transport: asyncio.Transport) -> None:
 
 def has_arrived(transport: asyncio.Transport) -> bool:
     """Whether the peer's kernel has everything that was written, or never will."""
-    wire = transport.get_extra_info("socket")
-    if transport.get_write_buffer_size():
-        return False
-    if wire is None or wire.fileno() < 0:
-        return True
-    try:
-        return unacknowledged_bytes(wire) == 0
-    except OSError:
-        return True
+    return not transport.get_write_buffer_size() and _count(transport, unacknowledged_bytes) == 0
 
 
 def has_come(transport: asyncio.Transport) -> bool:
     """Whether the peer has sent something that was not read yet."""
+    return _count(transport, unread_bytes) > 0
+
+
+def _count(transport: asyncio.Transport, count: Callable[[socket.socket], int]) -> int:
+    """Bytes with the kernel; 0 if the connection is gone."""
     wire = transport.get_extra_info("socket")
     if wire is None or wire.fileno() < 0:
-        return False
+        return 0
     try:
-        return unread_bytes(wire) > 0
+        return count(wire)
     except OSError:
-        return False
+        return 0
 
 
 def _set(transport: asyncio.Transport, linger: bytes) -> None:

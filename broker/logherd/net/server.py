@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from logherd.aiokit.listening import begin_to_listen
 from logherd.net.hub import FrameHandler, Hub
 from logherd.net.limits import NetLimits
+from logherd.net.parting import LOOK_SECONDS
 from logherd.net.session import NetSession
 from logherd.telemetry.log import Log
 
@@ -16,7 +17,6 @@ __all__ = ["Server", "Traffic"]
 _SILENT_SECONDS = 0.15
 _AWAY_SECONDS_MAX = 1.0
 _REST_SECONDS = 0.5
-_LOOK_SECONDS = 0.005
 LISTEN_BACKLOG = 4096
 """Of a socket that a guardian has lent, too: there it is how many wait while nobody accepts."""
 
@@ -202,7 +202,7 @@ class Server:
                 if before.get(session) == received:
                     session.abort()
             before = resting
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _wait(self, reached: Callable[[], bool], deadline: float) -> bool:
         changed = asyncio.Event()

@@ -72,10 +72,7 @@ def decode_json_header(header: bytes | memoryview, body: bytes, limits: WireLimi
     except msgspec.ValidationError:
         frame = _decode_tolerantly(header)
     except _DECODE_ERRORS as error:
-        whole = _without_halves(header)
-        if whole == header:
-            raise FrameError(f"the header is not JSON: {error}; it starts {shorten(bytes(header[:65]))}") from error
-        frame = _decode_tolerantly(whole)
+        frame = _decode_tolerantly(_without_halves(header, "is not JSON", error))
     # Whatever the header said about these two.
     frame.body = body
     frame.serialize = Serialize.JSON
@@ -114,10 +111,7 @@ def _decode_tolerantly(header: bytes | memoryview) -> Frame:
         loose = _decode_loose(header)
         ext = {key: text for key, raw in (loose.ext or {}).items() if (text := _as_text(key, raw)) is not None}
     except _DECODE_ERRORS as error:
-        whole = _without_halves(header)
-        if whole == header:
-            raise FrameError(f"the header is wrong: {error}; it starts {shorten(bytes(header[:65]))}") from error
-        return _decode_tolerantly(whole)
+        return _decode_tolerantly(_without_halves(header, "is wrong", error))
     language = loose.language
     return Frame(
         loose.code, loose.opaque or 0, flag=loose.flag or 0, ext=ext, remark=loose.remark, version=loose.version or 0,
@@ -125,8 +119,12 @@ def _decode_tolerantly(header: bytes | memoryview) -> Frame:
     )  # fmt: skip
 
 
-def _without_halves(header: bytes | memoryview) -> bytes:
-    return _ESCAPE.sub(lambda escape: escape[1] or b"\\ufffd", header)
+def _without_halves(header: bytes | memoryview, what: str, error: Exception) -> bytes:
+    """Raises: FrameError if there are none, so that they are not what is wrong."""
+    whole = _ESCAPE.sub(lambda escape: escape[1] or b"\\ufffd", header)
+    if whole == header:
+        raise FrameError(f"the header {what}: {error}; it starts {shorten(bytes(header[:65]))}") from error
+    return whole
 
 
 def _as_text(key: str, raw: msgspec.Raw) -> str | None:

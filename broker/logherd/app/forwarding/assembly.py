@@ -56,15 +56,9 @@ class Forwarding:
         port = Port(dispatcher, answers, on_pass=around.on_pass, on_close=services.session_closed)
         self._reception.attach(port)
         parts = GateParts(
-            port,
-            answers,
-            self._reception,
-            self._roster,
-            services.pull.lead,
-            services.step_down,
-            services.pull.leave,
-            around.reads,
-        )
+            port, answers, self._reception, self._roster, on_lead=services.pull.lead,
+            on_step_down=services.step_down, on_leave=services.pull.leave, reads=around.reads,
+        )  # fmt: skip
         self.gate = Gate(
             parts, around.identity, instance, leadership=around.leadership, clock=around.clock, guard=around.guard
         )
