@@ -71,6 +71,14 @@ def test_a_whole_store_is_verified_with_its_numbers(disk):
     assert report.end_position == open_store(disk).end_position
 
 
+def test_verify_tells_how_far_it_has_read(disk):
+    told = []
+    report = verify(ROOT, disk, seen=lambda done, of: told.append((done, of)))
+    assert len(told) == sum(row.records for row in rows(report, "segment"))
+    assert told == sorted(told)
+    assert told[-1][0] == report.end_position <= told[-1][1]
+
+
 def test_verify_changes_nothing(disk):
     before = {path: inode.content() for path, inode in disk.names.items()}
     verify(ROOT, disk)

@@ -10,6 +10,7 @@ import typer
 
 from logherd.cli import exits
 from logherd.cli.arguments import Output, OutputOption, show, table
+from logherd.cli.progress import progress
 
 __all__ = ["plan_lines", "store"]
 
@@ -29,7 +30,8 @@ def verify_store(directory: DirectoryArgument, output: OutputOption = Output.TEX
     """
     from logherd.store.tools import verify
 
-    report = verify(directory)
+    with progress(f"reading {directory}") as seen:
+        report = verify(directory, seen=seen)
     files = [asdict(row) | {"path": row.path.removeprefix(f"{directory}/")} for row in report.rows]
     rows = [
         (row["path"], row["kind"], row["records"], *(at if at >= 0 else "-" for at in (row["first"], row["last"])),
@@ -57,7 +59,8 @@ def repair_store(
     """
     from logherd.app.group.repairing import repair_store as repair
 
-    plan = repair(directory, apply=apply)
+    with progress(f"reading {directory}"):
+        plan = repair(directory, apply=apply)
     show(output, {**asdict(plan), "droppedRecords": plan.dropped_records}, "\n".join(plan_lines(directory, plan)))
     raise typer.Exit(exits.DAMAGED if plan.steps and not plan.applied else exits.OK)
 
@@ -82,7 +85,8 @@ def export_store(
 
     ensure_own(directory)
     clock = SystemClock()
-    report = export_rocketmq(directory, to, _rocketmq_config(directory), clock=clock)
+    with progress(f"reading {directory}"):
+        report = export_rocketmq(directory, to, _rocketmq_config(directory), clock=clock)
     lines = [
         f"{report.directory}: {report.segments} log files, {report.queues} queues, {report.index_files} index files",
         *(f"note: {note}" for note in report.notes),
@@ -101,7 +105,8 @@ def promote_store(directory: DirectoryArgument, output: OutputOption = Output.TE
     from logherd.app.clock import SystemClock
 
     clock = SystemClock()
-    made = promote(directory, clock)
+    with progress(f"reading {directory}"):
+        made = promote(directory, clock)
     seconds = (clock.now_ms() - made.pulled_ms) / 1000
     lines = [
         f"{directory}: the master's log is here up to position {made.position}",
@@ -129,7 +134,9 @@ def found_group(
     from logherd.app.group.from_alone import make_first_replica
     from logherd.settings.load import load_broker_options
 
-    made = make_first_replica(load_broker_options(config), SystemClock())
+    options = load_broker_options(config)
+    with progress(f"reading {options.data_dir}"):
+        made = make_first_replica(options, SystemClock())
     lines = [
         f"broker {made.broker_id} of {made.group} begins with this log: {made.topics} topics, epoch {made.epoch}",
         f"it ends at position {made.position}; start all brokers of the group, and the others copy it",

@@ -29,9 +29,12 @@ __all__ = [
 _OWN_FILES = ("checkpoint", "store.json")
 
 
-def verify(directory: Path, files: Files | None = None) -> VerifyReport:
+def verify(
+    directory: Path, files: Files | None = None, *, seen: Callable[[int, int], None] = lambda _done, _of: None
+) -> VerifyReport:  # fmt: skip
     """Read a closed store in full: every record's checksums, every unit of every queue, the index's chains.
 
+    `seen` is told at each record how many bytes of the log are read, and of how many.
     Changes nothing. Blocks for as long as reading takes, about 1 s per 200 MB.
     Raises: StoreInUse, StoreError if there is no log, OSError.
     """
@@ -42,8 +45,9 @@ def verify(directory: Path, files: Files | None = None) -> VerifyReport:
     page = read_or_empty(files, f"{root}/checkpoint", CHECKPOINT_SIZE)
     checkpoint = decode_checkpoint(page) if page is not None else None
     return verify_files(
-        files, root, checkpoint=checkpoint, units_per_file=options.queue_file_units, index_slots=options.index_slots
-    )
+        files, root, checkpoint=checkpoint, units_per_file=options.queue_file_units, index_slots=options.index_slots,
+        seen=seen,
+    )  # fmt: skip
 
 
 def repair(

@@ -1,6 +1,6 @@
 """`logherd store verify`: read a closed store in full and say what is there and what is wrong. Changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from logherd.store.checkpoint import Checkpoint
@@ -165,28 +165,34 @@ class _Queues:
 
 
 def verify_files(
-    files: Files, root: str, *, checkpoint: Checkpoint | None, units_per_file: int, index_slots: int
-) -> VerifyReport:
+    files: Files, root: str, *, checkpoint: Checkpoint | None, units_per_file: int, index_slots: int,
+    seen: Callable[[int, int], None] = lambda _done, _of: None,
+) -> VerifyReport:  # fmt: skip
     """See tools.verify. Raises StoreInUse, OSError."""
     lock = files.lock(f"{root}/lock")
     if lock is None:
         raise StoreInUse(f"another process holds {root}/lock")
     try:
-        return _verify(files, root, checkpoint=checkpoint, units_per_file=units_per_file, index_slots=index_slots)
+        return _verify(
+            files, root, checkpoint=checkpoint, units_per_file=units_per_file, index_slots=index_slots, seen=seen
+        )
     finally:
         lock.release()
 
 
 def _verify(
-    files: Files, root: str, *, checkpoint: Checkpoint | None, units_per_file: int, index_slots: int
-) -> VerifyReport:
+    files: Files, root: str, *, checkpoint: Checkpoint | None, units_per_file: int, index_slots: int,
+    seen: Callable[[int, int], None],
+) -> VerifyReport:  # fmt: skip
     segments = open_segments(files, root)
     reports = [FileReport(segment.path, "segment") for segment in segments]
     bare_end = checkpoint.bare_end if checkpoint is not None else 1 << 62
     queues = _Queues(files, root, units_per_file, checkpoint.queues_dispatched if checkpoint is not None else 0)
-    end = segments[0].start if segments else 0
+    end = start = segments[0].start if segments else 0
+    size = segments[-1].end - start if segments else 0
     for record in scan_log(segments, reports, bare_end):
         end = record.position + record.size
+        seen(end - start, size)
         queues.take(record)
     if segments and checkpoint is not None and segments[0].start > checkpoint.log_start:
         reports[0].blame(f"the log should begin at position {checkpoint.log_start}: files are missing before this one")
