@@ -6,10 +6,16 @@ from typing import Annotated
 import typer
 
 from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show, table, topic_name
+from logherd.kit.errors import LogHerdError
 
 __all__ = ["topic"]
 
 topic = typer.Typer(add_completion=False, no_args_is_help=True, help="List, show, create and delete topics.")
+
+
+class TopicShrinks(LogHerdError):
+    """Queues would be given up of which nobody has said that they are to be."""
+
 
 NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.", callback=topic_name)]
 
@@ -66,13 +72,26 @@ def create_topic(
     name_server: NameServerOption = "127.0.0.1:9876",
     queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues on each broker group.")] = 8,
     output: OutputOption = Output.TEXT,
+    *,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Even if it has more now; clients see what is in those no more.")
+    ] = False,
 ) -> None:
-    """Create a topic on all broker groups, or change its number of queues."""
+    """Create a topic on all broker groups, or change its number of queues.
+
+    The exit code is 1 if it has more queues, unless that is meant (--shrink).
+    """
     from logherd.client.admin import Admin
     from logherd.model.topic import TopicConfig
 
     async def order() -> None:
         async with Admin(name_servers(name_server)) as admin:
+            present = 0 if shrink else await admin.topic_queues(name)
+            if present > queues:
+                raise TopicShrinks(
+                    f"topic {name} has {present} queues, and {queues} were asked for: clients would see no more what "
+                    "is in the others; say --shrink if that is meant"
+                )
             await admin.create_topic(TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     asyncio.run(order())

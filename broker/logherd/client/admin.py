@@ -9,6 +9,7 @@ from logherd.client.link import Link
 from logherd.client.routes import BODY_BYTES_MAX, DEFAULT_TOPIC, Route
 from logherd.model.topic import TopicConfig
 from logherd.wire.bodies import MessageQueue, decode_body, parse_queue_key
+from logherd.wire.bodies.configs import TopicConfigBody
 from logherd.wire.bodies.progress import ConsumeStats, TopicStats
 from logherd.wire.bodies.routes import ClusterInfo, KVTable
 from logherd.wire.codes import RequestCode, ResponseCode
@@ -97,21 +98,26 @@ class Admin:
         addresses = await self._addresses(None)
         was_there = await self._link.names.route(topic) is not None
         for address in addresses:
-            was_there = await self._has(address, topic) or was_there
+            was_there = await self._config(address, topic) is not None or was_there
             await self._link.peers.ask(address, Frame(RequestCode.DELETE_TOPIC_IN_BROKER, 0, ext={"topic": topic}))
         await self._link.names.delete_topic(topic)
         self._link.routes.forget(topic)
         return was_there
 
-    async def _has(self, address: str, topic: str) -> bool:
+    async def topic_queues(self, topic: str) -> int:
+        """The most queues that a topic has on any broker group, for reading or writing; 0 if there is none."""
+        found = [await self._config(address, topic) for address in await self._addresses(None)]
+        return max((each.to_model().queues for each in found if each is not None), default=0)
+
+    async def _config(self, address: str, topic: str) -> TopicConfigBody | None:
         header = encode_header(TopicConfigHeader(topic=topic))
         try:
-            await self._link.peers.ask(address, Frame(RequestCode.GET_TOPIC_CONFIG, 0, ext=header))
+            answer = await self._link.peers.ask(address, Frame(RequestCode.GET_TOPIC_CONFIG, 0, ext=header))
         except Refused as error:
             if error.code not in _NO_TOPIC:
                 raise
-            return False
-        return True
+            return None
+        return decode_body(TopicConfigBody, answer.body, bytes_max=BODY_BYTES_MAX)
 
     async def topic_stats(self, topic: str) -> list[QueueEnds]:
         """The ends of all queues of a topic, by broker and queue."""

@@ -13,6 +13,7 @@ from logherd.net.session import NetSession
 from logherd.wire.batch import decode_batch
 from logherd.wire.bodies import Body, decode_body, encode_body, queue_key
 from logherd.wire.bodies.clients import Heartbeat
+from logherd.wire.bodies.configs import TopicConfigBody
 from logherd.wire.bodies.progress import ConsumeStats, QueueProgress, QueueRange, TopicStats
 from logherd.wire.bodies.routes import BrokerData, ClusterInfo, KVTable, QueueData, TopicList, TopicRoute
 from logherd.wire.codes import RequestCode as Code
@@ -178,8 +179,10 @@ class FakeBroker:
         return _ok(frame)
 
     def _topic_config(self, _: NetSession, frame: Frame) -> Frame:
-        known = frame.ext["topic"] in self.topics
-        return _ok(frame) if known else _refuse(frame, ResponseCode.TOPIC_NOT_EXIST)
+        queues = self.topics.get(frame.ext["topic"])
+        if queues is None:
+            return _refuse(frame, ResponseCode.TOPIC_NOT_EXIST)
+        return _ok(frame, body=TopicConfigBody(name=frame.ext["topic"], read_queues=queues, write_queues=queues))
 
     def _delete_topic(self, _: NetSession, frame: Frame) -> Frame:
         self.topics.pop(frame.ext["topic"], None)
