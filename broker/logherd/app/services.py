@@ -111,7 +111,6 @@ class Services:
         self.targets = Targets(metadata, store, auto_create=options.topics.auto_create)
         self.send = SendHandler(
             store,
-            metadata,
             self.targets,
             clock=clock,
             counter=self.stats,

@@ -57,7 +57,7 @@ class Rig:
         stamper = Stamper(cluster=CLUSTER, region=options.region, trace_on=True, new_key=keys.next)
         self.locks = Locks(self.metadata, self.clock)
         self.send = SendHandler(
-            self.store, self.metadata, self.targets, clock=self.clock, counter=self.stats, stamper=stamper,
+            self.store, self.targets, clock=self.clock, counter=self.stats, stamper=stamper,
             options=options, is_orderly=self.locks.is_orderly,
         )  # fmt: skip
         rules = OffsetRules(self.store, self.metadata, self.registry)

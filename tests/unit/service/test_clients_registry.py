@@ -174,10 +174,11 @@ def test_silence_is_leaving_and_a_heartbeat_is_not() -> None:
         (Subscription("T", ""), None),
         (Subscription("T", "a || b", tags=("a", "b"), codes=(97, 98)), frozenset({97, 98})),
         (Subscription("T", "a", tags=("a",)), frozenset({java_hash("a")})),
+        (Subscription("T", "\u8ba2", tags=("\u8ba2",), codes=(224_000,)), frozenset({224_000, 0x8BA2})),
         (Subscription("T", "x > 1", "SQL92"), None),
     ],
 )
-def test_tag_codes_come_from_the_client_or_its_tags(subscription: Subscription, codes: frozenset[int] | None) -> None:
+def test_tag_codes_come_from_the_client_and_its_tags(subscription: Subscription, codes: frozenset[int] | None) -> None:
     assert subscription.tag_codes == codes
 
 

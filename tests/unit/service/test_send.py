@@ -377,7 +377,11 @@ def test_a_retry_topic_is_made_with_one_queue_for_an_existing_group(rig: Rig) ->
     rig.metadata.groups.put(GroupConfig("billing"))
     assert sent(rig, "%RETRY%billing").code == 0
     assert rig.metadata.topics.get("%RETRY%billing") == TopicConfig("%RETRY%billing", 1, 1, 6)
+
+
+def test_a_send_to_the_retry_topic_of_no_group_is_26_and_makes_no_topic(rig: Rig) -> None:
     assert sent(rig, "%RETRY%nobody").code == 26
+    assert "%RETRY%nobody" not in rig.metadata.topics
 
 
 @pytest.mark.parametrize(("times", "asked_max", "topic"), [

@@ -44,7 +44,8 @@ class Subscription:
 
     def __post_init__(self) -> None:
         some = self.expression_type in ("", TAG) and self.expression not in ("", ALL_TAGS)
-        codes = frozenset(self.codes or map(java_hash, self.tags)) if some else frozenset()
+        # Go's client hashes a tag's UTF-8 bytes, and a message's tag is hashed as Java does: these differ beyond ASCII.
+        codes = frozenset((*self.codes, *map(java_hash, self.tags))) if some else frozenset()
         object.__setattr__(self, "tag_codes", codes or None)
 
 

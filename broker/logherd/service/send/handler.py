@@ -14,7 +14,6 @@ from logherd.model.properties import Name, format_properties, parse_properties
 from logherd.model.topic import DLQ_PREFIX, Permission
 from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
-from logherd.service.metadata import Metadata
 from logherd.service.ports import ReplyAfter, RunHandler, Session
 from logherd.service.send.answers import SendAnswers
 from logherd.service.send.batch import split_batch, unpack_batch
@@ -45,11 +44,10 @@ class SendHandler:
     """
 
     def __init__(
-        self, store: MessageStore, metadata: Metadata, targets: Targets, *,
+        self, store: MessageStore, targets: Targets, *,
         clock: Clock, counter: PutCounter, stamper: Stamper, options: SendOptions, is_orderly: Callable[[str], bool],
     ) -> None:  # fmt: skip
         self._store = store
-        self._metadata = metadata
         self._targets = targets
         self._now_ms = clock.now_ms
         self._count_put = counter.count_put
@@ -157,11 +155,7 @@ class SendHandler:
         say which one is next.
         """
         group = target.retry_group or ""
-        config = self._metadata.groups.get(group)
-        if config is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group!a} of topic {header.topic} does not exist"
-            )
+        config = self._targets.check_group(group, header.topic)
         times = header.reconsume_times or 0
         times_max = config.retries_max if header.max_reconsume_times is None else header.max_reconsume_times
         if times < times_max or (times == times_max and not self._is_orderly(group)):

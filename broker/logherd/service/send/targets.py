@@ -6,7 +6,7 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/topic/T
 
 import re
 
-from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX, Permission, TopicConfig
+from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX, GroupConfig, Permission, TopicConfig
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata, TopicChange, is_reserved
 from logherd.service.metadata.reserved import DEFAULT_TOPIC
@@ -67,7 +67,8 @@ class Targets:
     def resolve(self, topic: str, *, default_topic: str, default_queues: int, unit_mode: bool = False) -> Target:
         """Find or create the topic of a send.
 
-        Raises: RequestError 29 for a bad name, 16 for a reserved one, 17 if it is missing and may not be created.
+        Raises: RequestError 29 for a bad name, 16 for a reserved one, 17 if it is missing and may not be created, 26 if
+        its group does not exist.
         """
         check_topic_name(topic)
         if is_reserved(topic):
@@ -87,6 +88,15 @@ class Targets:
             self._metadata.topics.put(config)
         return self._keep(config)
 
+    def check_group(self, name: str, topic: str) -> GroupConfig:
+        """The group that a retry topic belongs to. Raises: RequestError 26 if there is none."""
+        config = self._metadata.groups.get(name)
+        if config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name!a} of topic {topic} does not exist"
+            )
+        return config
+
     def _keep(self, config: TopicConfig) -> Target:
         target = self._table[config.name] = Target(config, self._store)
         return target
@@ -94,6 +104,7 @@ class Targets:
     def _create(self, topic: str, default_topic: str, default_queues: int, unit_mode: bool) -> TopicConfig:
         system_flag = _SYSTEM_FLAG_UNIT if unit_mode else 0
         if topic.startswith(RETRY_PREFIX):
+            self.check_group(topic[len(RETRY_PREFIX) :], topic)
             config = TopicConfig(topic, 1, 1, Permission.READ_WRITE, system_flag)
         else:
             template = self._template(topic, default_topic)
