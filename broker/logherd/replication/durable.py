@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from logherd.kit.errors import broken
 from logherd.model.names import Position
+from logherd.replication.epochs import NOWHERE
 
 __all__ = ["DurableEnd"]
 
@@ -21,6 +22,7 @@ class DurableEnd:
     position: Position
     token: int = 0
     flushed_token: int = 0
+    _replaced: Position = NOWHERE
     _waiting: deque[tuple[int, Position, int]] = field(default_factory=deque)
 
     def wrote(self, end: Position, now: int) -> int:
@@ -33,6 +35,20 @@ class DurableEnd:
         """Forget every completion beyond a cut."""
         self.position = min(self.position, at)
         self._waiting = deque((token, min(end, at), since) for token, end, since in self._waiting)
+
+    def replace(self, committed: Position, begin: Position) -> None:
+        """The log begins at `begin` now, with an image: of the old tail nothing counts beyond what was committed."""
+        # A log that reached further without that point was another's from somewhere before it.
+        self._replaced = min(self.lasting, Position(begin - 1))
+        self.cut(committed)
+
+    @property
+    def lasting(self) -> Position:
+        """How far a loss of power leaves what was acknowledged, in the log or in files that an image replaces.
+
+        Those stay until the image is flushed, and everything acknowledged of them lies before its point.
+        """
+        return max(self.position, self._replaced)
 
     def flushed(self, token: int) -> bool:
         """Take a completion; True if the durable end moved."""

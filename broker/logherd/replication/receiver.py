@@ -78,8 +78,6 @@ class Receiver:
         self._verified = max(commit, verified)
         self._generation = generation
         self._owed = False
-        self._replaced = NOWHERE
-        """What was acknowledged of the log that an image has taken the place of."""
 
     @property
     def verified(self) -> Position:
@@ -116,8 +114,8 @@ class Receiver:
 
     def _on_heartbeat(self, beat: Heartbeat, *, busy: bool, short: bool) -> ReceiveOutput:
         self._learn_commit(beat.commit)
-        end = max(self._durable.position, self._replaced)
-        return ReceiveOutput((HeartbeatAck(beat.round, end, busy, short),), self._commit)
+        answer = HeartbeatAck(beat.round, self._durable.lasting, busy, short)
+        return ReceiveOutput((answer,), self._commit)
 
     def _on_append(self, request: Append) -> ReceiveOutput:
         if self._is_straggler(request.generation):
@@ -179,9 +177,7 @@ class Receiver:
         self._log.install(image)
         if not kept:
             # The old tail is gone and the image is not flushed: only what was committed here before is sure to last.
-            # That is no loss for the leader: the files stay until the image is durable, which lies beyond all of it.
-            self._replaced = max(self._replaced, min(self._verified, self._durable.position))
-            self._durable.cut(self._commit)
+            self._durable.replace(self._commit, at)
         self._commit = at
         self._verified = max(self._verified, at)
         self._owed = True

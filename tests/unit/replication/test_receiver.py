@@ -191,14 +191,14 @@ def test_after_an_image_only_what_was_committed_before_is_durable_until_it_is_fl
 
 
 @pytest.mark.parametrize(("compared", "flushed"), [(2, 1), (0, 3)])
-def test_who_takes_a_copy_tells_of_what_was_both_compared_and_flushed_and_no_more(compared: int, flushed: int) -> None:
-    """More than that it never acknowledged, and may not have."""
+def test_who_takes_a_copy_tells_of_what_was_flushed_and_no_more(compared: int, flushed: int) -> None:
+    """What was not compared in this life may have been acknowledged in the one before a loss of power."""
     theirs = even_log(1, 1, 1, 1)
     mine = Follower(even_log(*[1] * flushed))
     if compared:
         mine.take(append(theirs, 0, size=compared * SIZE))
     mine.take(CopyChunk(1, image(theirs, 4 * SIZE), 0, b""))
-    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(min(compared, flushed) * SIZE))]
+    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(flushed * SIZE))]
 
 
 def test_one_copy_after_the_other_takes_nothing_back_that_was_acknowledged() -> None:
@@ -208,6 +208,24 @@ def test_one_copy_after_the_other_takes_nothing_back_that_was_acknowledged() -> 
     for at in (3 * SIZE, 4 * SIZE):
         mine.take(CopyChunk(1, image(theirs, at), 0, b""))
         assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(SIZE))]
+
+
+def test_a_log_of_another_history_that_an_image_replaces_counts_only_before_it() -> None:
+    """It reached beyond the image, but not with what this leader has there."""
+    mine = Follower(even_log(1, 1, 1, 1))
+    mine.take(CopyChunk(1, image(even_log(2, 2), 2 * SIZE), 0, b""))
+    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(2 * SIZE - 1))]
+
+
+def test_a_receiver_made_anew_while_a_copy_is_not_flushed_takes_nothing_back_either() -> None:
+    """A pre-vote that was lost ends one receiver and begins the next, over the same log."""
+    theirs = even_log(1, 1, 1, 1)
+    mine = Follower(even_log(1, 1))
+    mine.take(CopyChunk(1, image(theirs, 4 * SIZE), 0, b""))
+    mine.receiver = Receiver(mine.log, mine.durable, Position(4 * SIZE), generation=1)
+    assert mine.take(Heartbeat(1, Position(0))) == [HeartbeatAck(1, Position(2 * SIZE))]
+    mine.flush()
+    assert mine.take(Heartbeat(2, Position(0))) == [HeartbeatAck(2, Position(4 * SIZE))]
 
 
 def test_what_an_image_covers_is_committed_from_then_on() -> None:
