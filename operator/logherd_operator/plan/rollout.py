@@ -59,11 +59,11 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
     update has it, it would wait for those that a name, a refused object or a window holds back, however long.
 
     Only where no person has to begin, and not for a moment in which it is not ready. While nobody is able to take over
-    all else goes on.
+    that is told, and all else goes on.
     """
     group, spec = situation.group, situation.spec
     by_itself = spec.reconcile == "Full" and spec.update.strategy == "Automatic" and spec.replication.mode != "Static"
-    if group is None or not by_itself or led_and_quorate(situation, group) is not None or _is_new(situation, group):
+    if group is None or not by_itself or _is_new(situation, group):
         return
     for slot in situation.kept():
         instance = slot.instance
@@ -71,9 +71,8 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
             continue
         lasting = instance.failing or situation.lasting(unready_fact(instance)) >= situation.pace.stuck
         if lasting and restart_reason(situation, slot) is RestartReason.STUCK:
-            step = next(switch_from(situation, group, slot, OperationType.UPDATE, RestartReason.STUCK))
-            if not isinstance(step, Block):
-                yield step
+            block = led_and_quorate(situation, group)
+            yield block or next(switch_from(situation, group, slot, OperationType.UPDATE, RestartReason.STUCK))
 
 
 def roll_brokers(situation: Situation) -> Iterator[Step]:

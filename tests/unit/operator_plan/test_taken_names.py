@@ -21,6 +21,7 @@ from unit.operator_plan.looks import (
     group,
     instance,
     look,
+    quorum,
     with_broker,
 )  # fmt: skip
 
@@ -170,6 +171,18 @@ def test_an_update_goes_on_past_a_leader_that_finds_nobody_to_hand_over_to() -> 
     failed = {"switch:7:2": NOW - 100, "switch:7:3": NOW - 60}
     alone = replace(observed, group=group(in_sync=(1,)))
     for each in (replace(observed, since={**observed.since, **failed}), alone):
-        (restart,) = decide(each).actions
+        plan = decide(each)
+        (restart,) = plan.actions
         assert isinstance(restart, Restart)
-        assert restart.ordinal == 2
+        assert (restart.ordinal, plan.codes) == (2, {Code.SWITCHOVER_FAILED})
+        assert plan.blocked[0].message.startswith("broker 1 leads in epoch 7, and nobody took over: ")
+
+
+def test_what_keeps_a_leader_that_does_not_run_from_handing_over_is_told() -> None:
+    """Though nothing else is to be done: nobody else would say why it is not replaced."""
+    for fields, code in (
+        ({"group": group(in_sync=(1,))}, Code.SWITCHOVER_FAILED),
+        ({"quorum": quorum(down=(1, 2))}, Code.QUORUM_UNHEALTHY),
+    ):
+        plan = decide(taken(with_broker(look(brokers=ALL_OLD, **fields), BAD)))
+        assert (plan.actions, plan.codes) == ((), {Code.NAME_TAKEN, code})
