@@ -189,6 +189,21 @@ async def test_what_starts_from_a_file_that_nobody_can_tell_is_not_changed() -> 
     assert drive.condition("ConfigApplied")["reason"] == "Applied"
 
 
+async def test_what_is_as_it_was_applied_is_not_said_to_wait_for_a_controller() -> None:
+    """Who begins as a learner is as it was told last: nothing else is known, and nothing was changed."""
+    drive = await founded()
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    await drive.steps(60)
+    applied = drive.condition("ConfigApplied")
+    assert (applied["status"], applied["reason"]) == ("True", "Applied")
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    await drive.steps(10)
+    assert f"ConfigMap {NAME}-broker-config" in drive.condition("ConfigApplied")["message"]
+    drive.set_spec(SPEC)
+    await drive.steps(10)
+    assert drive.condition("ConfigApplied")["reason"] == "Applied"
+
+
 async def test_what_others_change_in_a_stateful_set_is_set_right_also_while_no_controller_answers() -> None:
     drive = await founded()
     before = drive.api.find(BROKERS) or {}

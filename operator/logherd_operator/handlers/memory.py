@@ -41,11 +41,13 @@ class Written:
 @dataclass(slots=True, kw_only=True)
 class Sizes:
     """Counts that cannot be asked for again. `controllers`: of the group that is referred to, which may be away for a
-    while. `founders`: with how many brokers a group began that leads itself.
+    while. `founders`: with how many brokers a group began that leads itself. `first_learner`: as it was told last, for
+    while nobody tells.
     """
 
     controllers: int = 3
     founders: int | None = None
+    first_learner: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -70,8 +70,9 @@ class Objects:
         """
         site, tries = sight.site, Tries(memory, self._clock())
         taken = await tries.at(f"Secret {_admin(site)}", partial(self._read_token, site, memory))
-        shape = shape_of(self._known, sight.key, site, sight.observed, plan, _kept_founders(sight, memory))
-        memory.sizes.founders = shape.founders
+        founders, learner = _kept_founders(sight, memory), memory.sizes.first_learner
+        shape = shape_of(self._known, sight.key, site, sight.observed, plan, founders, learner)
+        memory.sizes.founders, memory.sizes.first_learner = shape.founders, shape.first_learner
         drawn = _drawn(site, shape, memory, operator_peer)
         rendered = drawn.rendered
         for document in rendered.made_once:

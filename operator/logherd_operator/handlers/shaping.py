@@ -20,9 +20,11 @@ def first_counts(plan: Plan) -> dict[Component, int]:
 
 
 def shape_of(
-    known: Known, key: Key, site: Site, observed: Observed, plan: Plan, founders: int | None = None
+    known: Known, key: Key, site: Site, observed: Observed, plan: Plan, founders: int | None = None,
+    first_learner: int | None = None,
 ) -> Shape:  # fmt: skip
-    """Counts as they are, so that applying a StatefulSet never scales it. `founders`: if that was kept."""
+    """Counts as they are, so that applying a StatefulSet never scales it. `founders`: if that was kept.
+    `first_learner`: as it was when somebody last told how the group stands."""
     first = first_counts(plan)
     brokers, controllers = observed.platform.brokers, observed.platform.controllers
     count = first.get("broker", 0) if brokers is None else brokers
@@ -30,7 +32,7 @@ def shape_of(
         brokers=count,
         members=max(count, _coming(plan), _belonging(site, observed)),
         controllers=first.get("controller", 0) if controllers is None else controllers,
-        first_learner=_first_learner(observed.group),
+        first_learner=first_learner if observed.group is None else _first_learner(observed.group),
         broker_claim=_claim(known.workload(key, site.workload("broker"))),
         controller_claim=_claim(known.workload(key, site.workload("controller"))),
         founders=None if site.group.spec.by_controllers else founders or count or None,
@@ -54,9 +56,9 @@ def _belonging(site: Site, observed: Observed) -> int:
     return max((each.broker_id for each in observed.brokers if each.broker_id <= wanted), default=0)
 
 
-def _first_learner(group: Group | None) -> int | None:
+def _first_learner(group: Group) -> int | None:
     """A group that has had a leader takes new brokers as learners: all that the controllers do not know as voters."""
-    if group is None or not group.founded:
+    if not group.founded:
         return None
     voters = {each.broker_id for each in group.replicas if not each.learner}
     return next((n for n in range(PLACES_MAX) if n + 1 not in voters), PLACES_MAX)
