@@ -63,7 +63,7 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
     """
     group, spec = situation.group, situation.spec
     by_itself = spec.reconcile == "Full" and spec.update.strategy == "Automatic" and spec.replication.mode != "Static"
-    if group is None or not by_itself or _is_new(situation, group):
+    if group is None or not by_itself or len(situation.kept()) == 1 or _is_new(situation, group):
         return
     for slot in situation.kept():
         instance = slot.instance

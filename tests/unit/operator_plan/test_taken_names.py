@@ -150,6 +150,11 @@ def test_a_leader_that_is_not_ready_hands_over_once_that_has_lasted() -> None:
     assert isinstance(switch, Switchover)
 
 
+def test_of_the_only_broker_nobody_says_that_nobody_takes_over() -> None:
+    plan = decide(with_broker(look(1, group=group(1)), BAD), replicas=1)
+    assert ([type(each) for each in plan.actions], plan.codes) == ([Restart], set())
+
+
 @pytest.mark.parametrize(
     "fields",
     [
