@@ -72,7 +72,14 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
     if not slots or not wanted:
         return
     stale = [each for each in slots if _reason(situation, each, wanted)]
-    if not stale or held_for_orders(situation, stale):
+    if not stale:
+        return
+    if held_for_orders(situation, stale):
+        yield Block(
+            code=Code.WAITING_FOR_APPROVAL,
+            message=f"{len(stale)} of {len(slots)} controllers wait for a restart",
+            unblocks="kubectl logherd restart, because update.strategy is Manual",
+        )
         return
     yield from _rest(situation, slots, wanted)
     victim = min(stale, key=lambda each: _rank(situation, each))

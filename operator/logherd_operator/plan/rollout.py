@@ -58,12 +58,12 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
     """Let a leader that does not run as it should hand over, to be replaced then as every other is. Last of all, as an
     update has it, it would wait for those that a name, a refused object or a window holds back, however long.
 
-    Only where no person has to begin, and not for a moment in which it is not ready. While nobody is able to take over
-    that is told, and all else goes on.
+    Not for a moment in which it is not ready. While nobody is able to take over, or a person has to begin, that is
+    told, and all else goes on.
     """
     group, spec = situation.group, situation.spec
-    by_itself = spec.reconcile == "Full" and spec.update.strategy == "Automatic" and spec.replication.mode != "Static"
-    if group is None or not by_itself or len(situation.kept()) == 1 or _is_new(situation, group):
+    able = spec.reconcile == "Full" and spec.replication.mode != "Static" and len(situation.kept()) > 1
+    if group is None or not able or _is_new(situation, group):
         return
     for slot in situation.kept():
         instance = slot.instance
@@ -72,7 +72,26 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
         lasting = instance.failing or situation.lasting(unready_fact(instance)) >= situation.pace.stuck
         if lasting and restart_reason(situation, slot) is RestartReason.STUCK:
             block = led_and_quorate(situation, group)
-            yield block or next(switch_from(situation, group, slot, OperationType.UPDATE, RestartReason.STUCK))
+            if block is not None:
+                yield block
+            elif spec.update.strategy == "Automatic":
+                yield next(switch_from(situation, group, slot, OperationType.UPDATE, RestartReason.STUCK))
+            else:
+                yield from _waits_for_a_person(situation, group, slot)
+
+
+def _waits_for_a_person(situation: Situation, group: Group, leader: Slot) -> Iterator[Step]:
+    """For one who has it hand over; of a switchover, or of restarts, that were ordered already other chapters tell."""
+    ordered, strategy = situation.observed.orders.switchover, situation.spec.update.strategy
+    pending = [each for each in situation.kept() if restart_reason(situation, each) is not None]
+    if ordered is not None and ordered[1] == group.epoch:
+        return
+    if strategy == "Supervised" or held_for_orders(situation, pending):
+        yield Block(
+            code=Code.WAITING_FOR_APPROVAL,
+            message=f"broker {leader.broker_id} leads and does not run as it should; it is replaced once another leads",
+            unblocks=f"kubectl logherd switchover, because update.strategy is {strategy}",
+        )
 
 
 def roll_brokers(situation: Situation) -> Iterator[Step]:

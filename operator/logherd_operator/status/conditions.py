@@ -192,6 +192,9 @@ def _upgradeable(look: Look) -> Finding:
     degraded = _degraded(look)
     if degraded.status == "True" and degraded.reason != "SharedNode":
         return Finding("False", "Degraded", degraded.message)
+    for block in look.plan.blocked:
+        if block.code is Code.WAITING_FOR_APPROVAL:
+            return Finding("False", "WaitingForApproval", f"{block.message}; what unblocks it: {block.unblocks}")
     return Finding("True", "Ready", "an upgrade may begin")
 
 

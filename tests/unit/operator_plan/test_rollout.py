@@ -188,6 +188,14 @@ def test_manual_waits_for_an_order_and_an_order_restarts_everything_older() -> N
     assert action.why is RestartReason.MANUAL
 
 
+def test_manual_tells_of_controllers_that_wait_for_an_order() -> None:
+    plan = decide(look(controllers=(*controllers(2, revision=OLD), controllers()[2])), update={"strategy": "Manual"})
+    (block,) = plan.blocked
+    assert (plan.actions, block.code) == ((), Code.WAITING_FOR_APPROVAL)
+    assert block.message == "2 of 3 controllers wait for a restart"
+    assert block.unblocks == "kubectl logherd restart, because update.strategy is Manual"
+
+
 def test_an_order_of_a_clock_that_is_ahead_waits_for_its_time_and_restarts_everything_once() -> None:
     early = look(orders=Orders(restart_at=NOW + 60))
     assert decide(early).actions == ()

@@ -150,6 +150,32 @@ def test_a_leader_that_is_not_ready_hands_over_once_that_has_lasted() -> None:
     assert isinstance(switch, Switchover)
 
 
+@pytest.mark.parametrize("strategy", ["Supervised", "Manual"])
+def test_a_leader_that_does_not_run_and_waits_for_a_person_is_told_with_the_command(strategy: str) -> None:
+    by_hand = {"update": {"strategy": strategy}}
+    observed = taken(with_broker(look(brokers=ALL_OLD), BAD))
+    plan = decide(observed, **by_hand)
+    assert (plan.actions, plan.codes) == ((), {Code.NAME_TAKEN, Code.WAITING_FOR_APPROVAL})
+    block = plan.blocked[-1]
+    assert block.message == "broker 1 leads and does not run as it should; it is replaced once another leads"
+    assert block.unblocks == f"kubectl logherd switchover, because update.strategy is {strategy}"
+    ordered = replace(observed, orders=Orders(switchover=(2, 7)))
+    assert [type(each) for each in decide(ordered, **by_hand).actions] == [Switchover]
+    refused = replace(ordered, since={**observed.since, "ordered:7:2": NOW - 30})
+    assert decide(refused, **by_hand).blocked[1].code is Code.SWITCHOVER_FAILED
+    assert not any("does not run" in each.message for each in decide(refused, **by_hand).blocked)
+    weak = decide(replace(observed, quorum=quorum(down=(1, 2))), **by_hand)
+    assert Code.QUORUM_UNHEALTHY in weak.codes
+    assert not any("does not run" in each.message for each in weak.blocked)
+
+
+def test_nobody_waits_for_a_person_once_restarts_were_ordered() -> None:
+    """The leader's turn comes with them, last."""
+    begun = replace(with_broker(look(brokers=ALL_OLD), BAD), orders=Orders(restart_at=NOW - 5))
+    plan = decide(replace(begun, controllers=controllers(started_at=NOW)), update={"strategy": "Manual"})
+    assert ([type(each) for each in plan.actions], plan.codes) == ([Restart], set())
+
+
 def test_of_the_only_broker_nobody_says_that_nobody_takes_over() -> None:
     plan = decide(with_broker(look(1, group=group(1)), BAD), replicas=1)
     assert ([type(each) for each in plan.actions], plan.codes) == ([Restart], set())

@@ -179,6 +179,14 @@ def test_what_is_not_well_has_its_reason(observed: Observed, condition: str, exp
     assert said(observed, condition) == expected
 
 
+@pytest.mark.parametrize("observed", [STALE, look(controllers=controllers(revision=OLD))])
+def test_no_upgrade_may_begin_while_a_former_change_waits_for_a_person(observed: Observed) -> None:
+    manual = {"update": {"strategy": "Manual"}}
+    assert said(observed, "Upgradeable", **manual) == ("False", "WaitingForApproval")
+    assert said(observed, "Progressing", **manual) == ("False", "WaitingForApproval")
+    assert said(look(), "Upgradeable", **manual) == ("True", "Ready")
+
+
 def test_a_clock_that_runs_in_the_controllers_words_changes_no_status() -> None:
     """Each change would be written, and would wake whoever looks, for as long as a lease may run."""
 
