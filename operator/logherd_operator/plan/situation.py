@@ -11,7 +11,7 @@ from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
     "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
-    "rebuild_order", "resizing_fact", "unready_fact",
+    "rebuild_order", "resizing_fact", "transfer_fact", "unready_fact",
 ]  # fmt: skip
 
 
@@ -176,6 +176,11 @@ def order_fact(target: int, epoch: int) -> str:
     return f"ordered:{epoch}:{target}"
 
 
+def transfer_fact(group: Group) -> str:
+    """That the hand-over to a broker is under way."""
+    return f"transfer:{group.epoch}:{group.transfer}"
+
+
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
     """What is so, and since when it has been seen to be so. Who saw it in the future had a clock that was ahead."""
     return {fact: min(observed.since.get(fact, now), now) for fact in _facts(observed, pace)}
@@ -198,6 +203,8 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
         return
     if group.led:
         yield f"leader:{group.leader}@{group.epoch}"
+    if group.transfer is not None:
+        yield transfer_fact(group)
     for replica in group.replicas:
         yield from _facts_of(replica, group, pace)
     # What was tried is remembered for as long as the epoch lasts in which it was tried.

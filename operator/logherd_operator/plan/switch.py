@@ -6,7 +6,7 @@ from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Slot
 from logherd_operator.plan.actions import RestartReason, Switchover
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
-from logherd_operator.plan.situation import Situation
+from logherd_operator.plan.situation import Situation, transfer_fact
 
 __all__ = ["switch_from"]
 
@@ -17,8 +17,11 @@ def switch_from(
     situation: Situation, group: Group, leader: Slot, kind: OperationType, why: RestartReason | None = None
 ) -> Iterator[Step]:
     """Order it once for each target and epoch, up to three targets; then say that it failed, and after a long rest
-    begin again. Always ends the plan. `why`: of the restart that it is for."""
+    begin again. Beside one that is under way none is ordered. Always ends the plan. `why`: of the restart that it is
+    for."""
     if group.transfer is not None:
+        if situation.lasting(transfer_fact(group)) >= _patience(situation):
+            yield _unended(group.transfer, leader)
         yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
         return
     tried = _tried(situation, group)
@@ -76,6 +79,15 @@ def _fact(group: Group, target: int) -> str:
 
 def _patience(situation: Situation) -> float:
     return float(situation.spec.switchover_timeout_seconds)
+
+
+def _unended(target: int, leader: Slot) -> Block:
+    return Block(
+        code=Code.SWITCHOVER_FAILED,
+        message=f"broker {target} is taking over from broker {leader.broker_id}, and that does not end",
+        unblocks="the controllers have to give it up, as they do by themselves with what takes too long; look at the "
+        "log of the one that leads them",
+    )  # fmt: skip
 
 
 def _failed(group: Group, leader: Slot, tried: list[int]) -> Block:

@@ -332,6 +332,25 @@ def test_a_hand_over_under_way_is_awaited() -> None:
     assert (plan.actions, plan.operation.state) == ((), "Switch")  # type: ignore[union-attr]
 
 
+def test_a_hand_over_under_way_that_does_not_end_is_told_and_still_awaited() -> None:
+    """Controllers give it up after two seconds, unless something keeps them from deciding."""
+    observed = replace(stale(0), group=group(transfer=3))
+    fact = "transfer:7:3"
+    assert decide(observed).since[fact] == NOW
+    assert fact not in decide(stale(0, since={fact: NOW - 10})).since
+    for seconds, codes in ((29, set()), (30, {Code.SWITCHOVER_FAILED})):
+        plan = decide(replace(observed, since={**observed.since, fact: NOW - seconds}))
+        assert (plan.actions, plan.operation.state, plan.codes) == ((), "Switch", codes)  # type: ignore[union-attr]
+    assert plan.blocked[0].message == "broker 3 is taking over from broker 1, and that does not end"
+
+
+def test_an_update_goes_on_past_a_leader_that_does_not_run_and_whose_hand_over_does_not_end() -> None:
+    bad = broker(0, report=None, stands=instance(0, revision=OLD, ready=False, failing="CrashLoopBackOff"))
+    observed = replace(with_broker(stale(1, 2), bad), group=group(transfer=3))
+    assert victim(observed) is None
+    assert victim(replace(observed, since={**observed.since, "transfer:7:3": NOW - 30})) == 2
+
+
 def test_controllers_go_before_brokers_and_their_leader_last_after_a_hand_over() -> None:
     both = replace(stale(0, 1, 2), controllers=controllers(revision=OLD))
     (first,) = decide(both).actions
