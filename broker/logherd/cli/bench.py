@@ -9,6 +9,8 @@ import typer
 
 from logherd.cli import exits
 from logherd.cli.arguments import NameServerOption, Output, OutputOption, name_servers, show
+from logherd.cli.topics import QUEUES
+from logherd.kit.errors import LogHerdError
 
 if TYPE_CHECKING:
     from logherd.client.report import LoadReport
@@ -17,12 +19,19 @@ __all__ = ["bench"]
 
 bench = typer.Typer(add_completion=False, no_args_is_help=True, help="Load a broker and print what it did.")
 
+
+class TooFewQueues(LogHerdError):
+    """More are to be loaded than the topic has."""
+
+
 TOPIC = "logherd-bench"
 ROUTE_SECONDS = 10.0
 REQUEST_BYTES_MAX = 15 << 20
 """No broker takes larger bodies or batches (`store.messageSizeMax`)."""
 
-QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of the topic.")]
+QueuesOption = Annotated[
+    int | None, typer.Option(min=1, max=1024, help=f"Queues to load; all that the topic has, {QUEUES} if it is new.")
+]
 ConnectionsOption = Annotated[int, typer.Option(min=1, help="Connections.")]
 SecondsOption = Annotated[float, typer.Option(min=0.1, max=86_400, help="Time that is measured; a day at most.")]
 
@@ -34,7 +43,7 @@ def bench_send(
     window: Annotated[int, typer.Option(min=1, help="Messages in flight.")] = 1024,
     batch: Annotated[int, typer.Option(min=1, max=1024, help="Messages of each request.")] = 1,
     connections: ConnectionsOption = 4,
-    queues: QueuesOption = 8,
+    queues: QueuesOption = None,
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -55,10 +64,10 @@ def bench_send(
     from logherd.client.send_load import SendLoad, run_send_load
 
     async def load() -> "LoadReport":
-        host, port, broker = await _broker_of_topic(name_server, queues)
+        host, port, broker, count = await _broker_of_topic(name_server, queues)
         return await run_send_load(
             SendLoad(
-                host=host, port=port, topic=TOPIC, queues=queues, size=size, window=window, batch=batch,
+                host=host, port=port, topic=TOPIC, queues=count, size=size, window=window, batch=batch,
                 connections=connections, seconds=seconds, broker_name=broker,
             )
         )  # fmt: skip
@@ -70,7 +79,7 @@ def bench_send(
 def bench_pull(
     name_server: NameServerOption = "127.0.0.1:9876",
     connections: ConnectionsOption = 2,
-    queues: QueuesOption = 8,
+    queues: QueuesOption = None,
     messages: Annotated[int, typer.Option(min=1, help="Most messages of one answer.")] = 32,
     seconds: SecondsOption = 10.0,
     output: OutputOption = Output.TEXT,
@@ -82,10 +91,10 @@ def bench_pull(
     from logherd.client.pull_load import PullLoad, run_pull_load
 
     async def load() -> "LoadReport":
-        host, port, _ = await _broker_of_topic(name_server, queues)
+        host, port, _, count = await _broker_of_topic(name_server, queues)
         return await run_pull_load(
             PullLoad(
-                host=host, port=port, topic=TOPIC, queues=queues, connections=connections, messages_max=messages,
+                host=host, port=port, topic=TOPIC, queues=count, connections=connections, messages_max=messages,
                 seconds=seconds,
             )
         )  # fmt: skip
@@ -93,17 +102,29 @@ def bench_pull(
     _report(asyncio.run(load()), output, done="read")
 
 
-async def _broker_of_topic(name_server: str, queues: int) -> tuple[str, int, str]:
-    """Make the topic; host, port and name of one broker that has it."""
+async def _broker_of_topic(name_server: str, queues: int | None) -> tuple[str, int, str, int]:
+    """Make the topic, if there is none; host, port and name of one broker that has it, and how many queues to load."""
     from logherd.client.admin import Admin
     from logherd.client.peers import parse_address
     from logherd.model.topic import TopicConfig
 
     async with Admin(name_servers(name_server)) as admin:
-        await admin.create_topic(TopicConfig(name=TOPIC, read_queues=queues, write_queues=queues))
+        configs = await admin.topic_configs(TOPIC)
+        count = queues or QUEUES
+        if not any(configs.values()):
+            await admin.create_topic(TopicConfig(name=TOPIC, read_queues=count, write_queues=count))
         route = await admin.wait_for_route(TOPIC, seconds=ROUTE_SECONDS)
     broker, address = min(route.addresses.items())
-    return (*parse_address(address), broker)
+    config = configs.get(broker)
+    if config is not None:
+        present = min(config.read_queues, config.write_queues)
+        count = queues or present
+        if count > present:
+            raise TooFewQueues(
+                f"topic {TOPIC} has {present} queue{'' if present == 1 else 's'} on {broker}, and {count} are to be "
+                f"loaded; make it larger with `logherd topic create {TOPIC} --queues {count}`"
+            )
+    return (*parse_address(address), broker, count)
 
 
 def _report(report: "LoadReport", output: Output, *, done: str) -> None:

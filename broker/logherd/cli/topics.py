@@ -1,6 +1,7 @@
 """`logherd topic`: list, show, create and delete topics, over the name service and all broker groups."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,6 +12,10 @@ from logherd.kit.errors import LogHerdError
 __all__ = ["topic"]
 
 topic = typer.Typer(add_completion=False, no_args_is_help=True, help="List, show, create and delete topics.")
+
+
+QUEUES = 8
+"""Of a new topic, unless they are named."""
 
 
 class TopicShrinks(LogHerdError):
@@ -70,33 +75,42 @@ def show_topic(
 def create_topic(
     name: NameArgument,
     name_server: NameServerOption = "127.0.0.1:9876",
-    queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues on each broker group.")] = 8,
+    queues: Annotated[
+        int | None, typer.Option(min=1, max=1024, help=f"Queues on each broker group; {QUEUES} if it is new.")
+    ] = None,
     output: OutputOption = Output.TEXT,
     *,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Even if it has more now; clients see what is in those no more.")
     ] = False,
 ) -> None:
-    """Create a topic on all broker groups, or change its number of queues.
+    """Create a topic on all broker groups, or change its number of queues; all else stays as it is.
 
     The exit code is 1 if it has more queues, unless that is meant (--shrink).
     """
     from logherd.client.admin import Admin
     from logherd.model.topic import TopicConfig
 
-    async def order() -> None:
+    async def order() -> list[int]:
         async with Admin(name_servers(name_server)) as admin:
-            present = 0 if shrink else await admin.topic_queues(name)
-            if present > queues:
+            configs = await admin.topic_configs(name)
+            present = max((each.queues for each in configs.values() if each), default=0)
+            if queues is not None and present > queues and not shrink:
                 raise TopicShrinks(
                     f"topic {name} has {present} queues, and {queues} were asked for: clients would see no more what "
                     "is in the others; say --shrink if that is meant"
                 )
-            await admin.create_topic(TopicConfig(name=name, read_queues=queues, write_queues=queues))
+            for broker, config in configs.items():
+                wanted = config or TopicConfig(name, present or QUEUES, present or QUEUES)
+                if queues is not None:
+                    wanted = replace(wanted, read_queues=queues, write_queues=queues)
+                configs[broker] = wanted
+                await admin.create_topic(wanted, brokers=[broker])
+            return sorted({each.queues for each in configs.values() if each})
 
-    asyncio.run(order())
-    text = f"topic {name} has {queues} queue{'' if queues == 1 else 's'} on each broker group"
-    show(output, {"topic": name, "queues": queues}, text)
+    counts = asyncio.run(order())
+    text = f"topic {name} has {' or '.join(map(str, counts))} queue{'' if counts == [1] else 's'} on each broker group"
+    show(output, {"topic": name, "queues": counts[-1]}, text)
 
 
 @topic.command("delete")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logherd.client.errors import NoRoute, Refused
 from logherd.client.link import Link
@@ -88,7 +88,7 @@ class Admin:
             sys_flag=topic.system_flag, order=topic.order,
             attributes=",".join(f"+{name}={value}" for name, value in topic.attributes.items()) or None,
         )  # fmt: skip
-        for address in await self._addresses(brokers):
+        for address in (await self._addresses(brokers)).values():
             request = Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, 0, ext=encode_header(header))
             await self._link.peers.ask(address, request)
 
@@ -97,17 +97,19 @@ class Admin:
         whether any of them had it; what an earlier call has left behind goes in any case."""
         addresses = await self._addresses(None)
         was_there = await self._link.names.route(topic) is not None
-        for address in addresses:
+        for address in addresses.values():
             was_there = await self._config(address, topic) is not None or was_there
             await self._link.peers.ask(address, Frame(RequestCode.DELETE_TOPIC_IN_BROKER, 0, ext={"topic": topic}))
         await self._link.names.delete_topic(topic)
         self._link.routes.forget(topic)
         return was_there
 
-    async def topic_queues(self, topic: str) -> int:
-        """The most queues that a topic has on any broker group, for reading or writing; 0 if there is none."""
-        found = [await self._config(address, topic) for address in await self._addresses(None)]
-        return max((each.to_model().queues for each in found if each is not None), default=0)
+    async def topic_configs(self, topic: str) -> dict[str, TopicConfig | None]:
+        """What a topic is on each broker group, by its name; None where it is not.
+
+        Given to `create_topic` again they change nothing: without attributes, which stay unless they are named."""
+        found = {name: await self._config(address, topic) for name, address in (await self._addresses(None)).items()}
+        return {name: None if each is None else replace(each.to_model(), attributes={}) for name, each in found.items()}
 
     async def _config(self, address: str, topic: str) -> TopicConfigBody | None:
         header = encode_header(TopicConfigHeader(topic=topic))
@@ -161,15 +163,16 @@ class Admin:
                 raise NoRoute(f"topic {topic} has no writable queue after {seconds:g} s")
             await asyncio.sleep(0.1)
 
-    async def _addresses(self, brokers: Sequence[str] | None) -> list[str]:
+    async def _addresses(self, brokers: Sequence[str] | None) -> dict[str, str]:
+        """Of who leads each broker group, or those named, by its name."""
         info = await self._link.names.clusters()
         chosen = sorted(info.brokers) if brokers is None else brokers
-        addresses = []
+        addresses = {}
         for name in chosen:
             broker = info.brokers.get(name)
             if broker is None or 0 not in broker.addresses:
                 raise NoRoute(f"the name service knows no writable broker {name}; it knows {sorted(info.brokers)}")
-            addresses.append(broker.addresses[0])
+            addresses[name] = broker.addresses[0]
         if not addresses:
             raise NoRoute("no broker is registered at the name service")
         return addresses

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from annotated_types import Le
 
-from logherd.cli.bench import REQUEST_BYTES_MAX
+from logherd.cli.bench import REQUEST_BYTES_MAX, TOPIC
 from logherd.client import pull_load, send_load
 from logherd.net.session import NetSession
 from logherd.settings.models import StoreSettings
@@ -16,6 +16,7 @@ from unit.cli.terminal import Terminal
 from unit.client.fake_broker import FakeBroker
 
 SHORT = ("--seconds", "0.3", "--queues", "2", "--connections", "2")
+UNCOUNTED = ("--seconds", "0.3", "--connections", "2")
 NARROW = ("--window", "8")
 
 
@@ -32,6 +33,39 @@ def test_a_load_that_was_stored_and_read_is_a_success(broker: FakeBroker, termin
     assert terminal.said == ""
     assert terminal.run("bench", "pull", "-n", broker.address, *SHORT) == 0
     assert terminal.said == ""
+
+
+@pytest.mark.parametrize("command", [("send", *NARROW), ("pull",)])
+def test_a_topic_that_is_there_is_loaded_and_not_changed(
+    broker: FakeBroker, terminal: Terminal, command: tuple[str, ...]
+) -> None:
+    """What is not said is all of it, and of a larger one as many queues can be loaded as are named."""
+    broker.topics[TOPIC], broker.rules[TOPIC] = 4, (6, True)
+    broker.store(TOPIC, 0, b"x")
+    for options in (("--queues", "2"), ()):
+        before = len(broker.sends)
+        assert terminal.run("bench", *command, "-n", broker.address, *UNCOUNTED, *options) == 0
+        if command[0] == "send":
+            assert {each.queue_id for each in broker.sends[before:]} == set(range(2 if options else 4))
+        assert (broker.topics[TOPIC], broker.rules[TOPIC]) == (4, (6, True))
+
+
+def test_more_queues_than_a_topic_has_are_not_made_for_a_load(broker: FakeBroker, terminal: Terminal) -> None:
+    broker.topics[TOPIC] = 4
+    assert terminal.run("bench", "pull", "-n", broker.address, *UNCOUNTED, "--queues", "6") == 1
+    assert terminal.said == (
+        f"logherd: topic {TOPIC} has 4 queues on broker-a, and 6 are to be loaded; make it larger with "
+        f"`logherd topic create {TOPIC} --queues 6`\n"
+    )
+    assert broker.topics[TOPIC] == 4
+
+
+def test_a_new_topic_gets_as_many_queues_as_are_to_be_loaded(broker: FakeBroker, terminal: Terminal) -> None:
+    assert terminal.run("bench", "send", "-n", broker.address, *UNCOUNTED, *NARROW) == 0
+    assert broker.topics[TOPIC] == 8
+    del broker.topics[TOPIC]
+    assert terminal.run("bench", "send", "-n", broker.address, *SHORT, *NARROW) == 0
+    assert broker.topics[TOPIC] == 2
 
 
 def test_a_load_of_which_every_send_is_refused_is_none(broker: FakeBroker, terminal: Terminal) -> None:

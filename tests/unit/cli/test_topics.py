@@ -20,3 +20,20 @@ def test_a_topic_is_made_larger_or_again_as_it_is_without_a_word(terminal: Termi
     for queues in (4, 4, 6):
         assert terminal.run("topic", "create", "T", "--queues", str(queues), "-n", broker.address) == 0
         assert broker.topics["T"] == queues
+
+
+def test_what_is_not_named_of_a_topic_that_is_there_stays_as_it_is(terminal: Terminal, broker: FakeBroker) -> None:
+    broker.topics["T"], broker.rules["T"] = 12, (4, True)
+    assert terminal.run("topic", "create", "T", "-n", broker.address) == 0
+    assert terminal.printed == "topic T has 12 queues on each broker group\n"
+    assert (broker.topics["T"], broker.rules["T"]) == (12, (4, True))
+    assert terminal.run("topic", "create", "T", "--queues", "16", "-n", broker.address) == 0
+    assert (broker.topics["T"], broker.rules["T"]) == (16, (4, True))
+    assert terminal.run("topic", "create", "T", "--queues", "2", "--shrink", "-n", broker.address) == 0
+    assert (broker.topics["T"], broker.rules["T"]) == (2, (4, True))
+
+
+def test_a_new_topic_has_eight_queues_that_are_read_and_written(terminal: Terminal, broker: FakeBroker) -> None:
+    assert terminal.run("topic", "create", "T", "-n", broker.address) == 0
+    assert terminal.printed == "topic T has 8 queues on each broker group\n"
+    assert (broker.topics["T"], broker.rules["T"]) == (8, (6, False))

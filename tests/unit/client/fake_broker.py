@@ -43,6 +43,8 @@ class FakeBroker:
         self.leader: str | None = None
         """Who leads, if it is another one."""
         self.topics: dict[str, int] = {"TBW102": 8}
+        self.rules: dict[str, tuple[int, bool]] = {}
+        """Permission and order of those that were made or changed."""
         self.log: dict[tuple[str, int], list[bytes]] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
         self.heartbeats: list[Heartbeat] = []
@@ -175,14 +177,23 @@ class FakeBroker:
 
     def _create_topic(self, _: NetSession, frame: Frame) -> Frame:
         header = decode_header(CreateTopicHeader, frame.ext)
+        if header.attributes and header.topic in self.topics:  # most can be given only to a new one
+            return _refuse(frame, ResponseCode.SYSTEM_ERROR)
         self.topics[header.topic] = header.write_queues
+        self.rules[header.topic] = (header.permission, bool(header.order))
         return _ok(frame)
 
     def _topic_config(self, _: NetSession, frame: Frame) -> Frame:
-        queues = self.topics.get(frame.ext["topic"])
+        name = frame.ext["topic"]
+        queues = self.topics.get(name)
         if queues is None:
             return _refuse(frame, ResponseCode.TOPIC_NOT_EXIST)
-        return _ok(frame, body=TopicConfigBody(name=frame.ext["topic"], read_queues=queues, write_queues=queues))
+        permission, order = self.rules.get(name, (6, False))
+        body = TopicConfigBody(
+            name=name, read_queues=queues, write_queues=queues, permission=permission, order=order,
+            attributes={"message.type": "FIFO"},
+        )  # fmt: skip
+        return _ok(frame, body=body)
 
     def _delete_topic(self, _: NetSession, frame: Frame) -> Frame:
         self.topics.pop(frame.ext["topic"], None)
