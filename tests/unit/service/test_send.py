@@ -404,6 +404,34 @@ def test_a_dead_letter_is_stored_whichever_queue_of_the_retry_topic_was_chosen(r
     assert sent(rig, "%RETRY%billing", e=4, j=1).code == 29
 
 
+@pytest.mark.parametrize(("code", "fields", "body"), [
+    (3, {"f": SysFlag.TRANSACTION_MASK}, b"x"), (3, {"i": "TIMER_DELAY_SEC\x014\x02"}, b"x"), (13, {}, b"x" * 1001),
+    (13, {"i": "K\x01" + "v" * 32760}, b"x"),
+])  # fmt: skip
+def test_a_dead_letter_that_cannot_be_stored_makes_no_topic(
+    tmp_path: Path, code: int, fields: dict[str, object], body: bytes
+) -> None:
+    rig = Rig(tmp_path, sends={"body_bytes_max": 1000})
+    rig.metadata.groups.put(GroupConfig("billing"))
+    assert sent(rig, "%RETRY%billing", body, j=17, **fields).code == code
+    assert "%DLQ%billing" not in rig.metadata.topics
+
+
+@pytest.mark.parametrize("topic", ["fresh", "%RETRY%billing", "%DLQ%billing"])
+def test_a_store_that_takes_no_messages_gets_no_topic_for_one(rig: Rig, topic: str) -> None:
+    rig.metadata.groups.put(GroupConfig("billing"))
+    if topic == "%DLQ%billing":
+        assert sent(rig, "%RETRY%billing", j=1).code == 0
+    rig.store.shut("1 of 2 replicas are in sync")
+    answer = sent(rig, topic.replace("DLQ", "RETRY"), j=17 if topic == "%DLQ%billing" else 1)
+    assert (answer.code, answer.remark) == (14, "the store takes no messages now: 1 of 2 replicas are in sync")
+    assert topic not in rig.metadata.topics
+    rig.store.shut("")
+    rig.store.keep_free(1 << 60)
+    assert sent(rig, topic.replace("DLQ", "RETRY"), j=17 if topic == "%DLQ%billing" else 1).code == 14
+    assert topic not in rig.metadata.topics
+
+
 def test_a_delayed_retry_is_refused_and_a_delayed_dead_letter_is_not_delayed(rig: Rig) -> None:
     rig.metadata.groups.put(GroupConfig("billing"))
     refused(rig, 3, "delayed delivery", "%RETRY%billing", i="DELAY\x014\x02", j=1)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from logherd.kit.clock import Clock
 from logherd.model.properties import Name, format_properties, parse_properties
-from logherd.model.topic import DLQ_PREFIX, Permission
+from logherd.model.topic import Permission
 from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
 from logherd.service.ports import ReplyAfter, RunHandler, Session
@@ -84,12 +84,11 @@ class SendHandler:
             )
         if code == _BATCH or header.batch:
             return self._store_batch(frame, session, header, target)
-        properties, queue_id = header.properties or "", header.queue_id
+        properties, dead_of = header.properties or "", ""
         if target.retry_group is not None:
-            target, properties = self._route_retry(header, target, properties)
-            if target.retry_group is None:
-                queue_id = 0  # the sender chose among the queues of the retry topic, which may be more
-        queue = target.queues.get(queue_id) or target.queue(queue_id)
+            dead_of, properties = self._route_retry(header, target.retry_group, properties)
+        # The queue that the sender of a dead letter chose is one of the retry topic's, which may be more.
+        queue = None if dead_of else target.queues.get(header.queue_id) or target.queue(header.queue_id)
         body = frame.body
         sys_flag = header.sys_flag
         if sys_flag & CHECKED_FLAGS:
@@ -100,6 +99,8 @@ class SendHandler:
         store = self._store
         if store.unwritten_bytes > self._options.unwritten_bytes_max:
             self._refuse_busy()
+        if queue is None:
+            queue = self._targets.dead_letters(dead_of).queue(0)  # late: whoever is refused gets no topic made
         try:
             queue_offset, position, size = store.append_plain(
                 queue, body, encoded, unique_key if plain else None, header.born_timestamp, session.remote_host,
@@ -148,22 +149,22 @@ class SendHandler:
             unit_mode=bool(header.unit_mode),
         )  # fmt: skip
 
-    def _route_retry(self, header: SendMessageHeader, target: Target, properties: str) -> tuple[Target, str]:
-        """A consumer sends a message back by itself: to its group's retry topic, or to the dead letters.
+    def _route_retry(self, header: SendMessageHeader, group: str, properties: str) -> tuple[str, str]:
+        """A consumer sends a message back by itself: to its group's retry topic, or to the dead letters. The group of
+        which it is a dead letter, "" if it is none, and the properties to store.
 
         One that consumes orderly keeps a message until it has had the most tries, and says how many it has had; others
         say which one is next.
         """
-        group = target.retry_group or ""
         config = self._targets.check_group(group, header.topic)
         times = header.reconsume_times or 0
         times_max = config.retries_max if header.max_reconsume_times is None else header.max_reconsume_times
         if times < times_max or (times == times_max and not self._is_orderly(group)):
-            return target, properties
+            return "", properties
         parsed = parse_properties(properties)
         # A dead letter is not delayed, whatever the retry before it was.
         parsed.pop(Name.DELAY, None)
-        return self._targets.ensure(DLQ_PREFIX + group), format_properties(parsed)
+        return group, format_properties(parsed)
 
     def _refuse_body(self, size: int) -> NoReturn:
         raise RequestError(

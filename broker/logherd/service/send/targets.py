@@ -68,7 +68,7 @@ class Targets:
         """Find or create the topic of a send.
 
         Raises: RequestError 29 for a bad name, 16 for a reserved one, 17 if it is missing and may not be created, 26 if
-        its group does not exist.
+        its group does not exist, 14 if it is missing and the store takes no messages.
         """
         check_topic_name(topic)
         if is_reserved(topic):
@@ -80,13 +80,23 @@ class Targets:
             config = self._create(topic, default_topic, default_queues, unit_mode)
         return self._keep(config)
 
-    def ensure(self, topic: str, *, queues: int = 1) -> Target:
-        """A topic of the broker's own making (retry, dead letters), created when missing."""
+    def ensure(self, topic: str) -> Target:
+        """A topic of the broker's own making, created when missing."""
         config = self._metadata.topics.get(topic)
         if config is None:
-            config = TopicConfig(topic, queues, queues, Permission.READ_WRITE)
+            config = TopicConfig(topic, 1, 1, Permission.READ_WRITE)
             self._metadata.topics.put(config)
         return self._keep(config)
+
+    def dead_letters(self, group: str) -> Target:
+        """Where a group's dead letters go, created when missing.
+
+        Raises: RequestError 14 if it is missing and the store takes no messages.
+        """
+        topic = DLQ_PREFIX + group
+        if topic not in self._metadata.topics:
+            self._check_store()
+        return self._table.get(topic) or self.ensure(topic)
 
     def check_group(self, name: str, topic: str) -> GroupConfig:
         """The group that a retry topic belongs to. Raises: RequestError 26 if there is none."""
@@ -96,6 +106,11 @@ class Targets:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name!a} of topic {topic} does not exist"
             )
         return config
+
+    def _check_store(self) -> None:
+        """A store that takes no messages takes metadata all the same: a topic would stay that holds nothing."""
+        if refusal := self._store.disk.refusal:
+            raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, f"the store takes no messages now: {refusal}")
 
     def _keep(self, config: TopicConfig) -> Target:
         target = self._table[config.name] = Target(config, self._store)
@@ -110,6 +125,7 @@ class Targets:
             template = self._template(topic, default_topic)
             queues = max(1, min(default_queues, template.write_queues))
             config = TopicConfig(topic, queues, queues, template.permission & ~Permission.INHERIT, system_flag)
+        self._check_store()
         self._metadata.topics.put(config)
         return config
 
