@@ -60,7 +60,7 @@ def topic_name(text: str) -> str:
     if text and len(text) <= _TOPIC_SURELY_FITS:
         return text
     from logherd.service.errors import RequestError
-    from logherd.service.send.targets import check_topic_name
+    from logherd.service.topic_names import check_topic_name
 
     try:
         check_topic_name(text)

@@ -362,6 +362,8 @@ def test_topics_are_set_and_deleted_by_hand() -> None:
     assert names.route("X").code == 0
     unknown = {"queueDatas": [{"brokerName": "z"}]}
     assert names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "Y"}, unknown).code == 1
+    wrong = names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "a b"}, body)
+    assert (wrong.code, "'a b' has characters other than" in (wrong.remark or "")) == (29, True)
     nothing = {"queueDatas": [], "brokerDatas": []}
     assert names.desk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "Y"}, nothing).code == 0
     assert names.route("Y").code == ResponseCode.TOPIC_NOT_EXIST

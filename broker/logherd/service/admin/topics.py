@@ -20,8 +20,8 @@ from logherd.service.metadata import Metadata, TopicChange, is_system_topic
 from logherd.service.metadata.reserved import TRACE_TOPIC, reply_topic
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of, settled
-from logherd.service.send.targets import check_topic_name
 from logherd.service.stats import BrokerStats
+from logherd.service.topic_names import check_topic_name
 from logherd.store import MessageStore
 from logherd.wire.bodies import decode_body, queue_key
 from logherd.wire.bodies.configs import DataVersion, TopicConfigBody, TopicConfigList, TopicConfigTable

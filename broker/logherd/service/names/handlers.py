@@ -18,6 +18,7 @@ from logherd.service.names.registration import broker_data, decode_registration,
 from logherd.service.names.routes import RegistrationError, RouteTable, TableVersion
 from logherd.service.ports import Answer, Handler, Reply, Request, Session
 from logherd.service.requests import body_reply, header_of
+from logherd.service.topic_names import check_topic_name
 from logherd.wire.bodies import decode_body, encode_body
 from logherd.wire.bodies.configs import DataVersion
 from logherd.wire.bodies.routes import ClusterInfo, KVTable, MemberGroup, MemberGroupAnswer, TopicList, TopicRoute
@@ -133,8 +134,9 @@ class TopicNames:
         return Reply()
 
     def register_topic(self, request: Request, _session: Session) -> Answer:
-        """217."""
+        """217. RocketMQ takes any name; one that no broker takes would stand in routes, and in lists for people."""
         topic = header_of(request, TopicHeader).topic
+        check_topic_name(topic)
         queues = queue_configs(topic, decode_body(TopicRoute, request.body))
         if queues and not self._routes.register_topic(topic, queues):
             names = ", ".join(sorted(queues))

@@ -4,21 +4,17 @@ Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/process
 Source: apache/rocketmq: broker/src/main/java/org/apache/rocketmq/broker/topic/TopicConfigManager.java
 """
 
-import re
-
 from logherd.model.topic import DLQ_PREFIX, RETRY_PREFIX, GroupConfig, Permission, TopicConfig
 from logherd.service.errors import RequestError
 from logherd.service.metadata import Metadata, TopicChange, is_reserved
 from logherd.service.metadata.reserved import DEFAULT_TOPIC
+from logherd.service.topic_names import NAME_BYTES_MAX, check_topic_name
 from logherd.store import MessageStore, QueueLog
 from logherd.wire.codes import ResponseCode
 
-__all__ = ["NAME_BYTES_MAX", "RETRY_NAME_BYTES_MAX", "Target", "Targets", "check_topic_name"]
+__all__ = ["Target", "Targets"]
 
-NAME_BYTES_MAX = 127
-RETRY_NAME_BYTES_MAX = 255
 _SYSTEM_FLAG_UNIT = 1
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 
 
 class Target:
@@ -141,22 +137,6 @@ class Targets:
 
     def _forget(self, change: TopicChange) -> None:
         self._table.pop(change.name, None)
-
-
-def check_topic_name(topic: str) -> None:
-    """Raise RequestError 29 unless clients may use this as the name of a topic."""
-    if not topic:
-        raise RequestError(ResponseCode.INVALID_PARAMETER, "the topic's name is empty")
-    if _NAME.match(topic) is None:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER,
-            f"the topic's name {topic[:NAME_BYTES_MAX]!a} has characters other than letters, digits, %, |, _ and -",
-        )
-    limit = RETRY_NAME_BYTES_MAX if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else NAME_BYTES_MAX
-    if len(topic) > limit:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER, f"the topic's name has {len(topic)} characters, at most {limit} are allowed"
-        )
 
 
 def _missing(topic: str, reason: str) -> RequestError:
