@@ -64,13 +64,20 @@ def _available(look: Look) -> Finding:
 
 
 def _refusal(look: Look) -> str:
-    """Why the leader takes no messages, in its own words but for numbers: what is free of a disk always changes."""
+    """Why the leader takes no messages."""
     group = look.observed.group
     slot = look.observed.broker(group.leader) if group is not None and group.leader is not None else None
     report = slot.report if slot is not None else None
     if group is None or report is None or (report.role, report.epoch) != ("leader", group.epoch):
         return ""
-    return _NUMBER.sub("...", report.fault or report.refuses)
+    return _own_words(slot)
+
+
+def _own_words(slot: Slot | None) -> str:
+    """Why a broker takes no messages, or would not if it led, in its own words but for numbers: what is free of a disk
+    always changes."""
+    report = slot.report if slot is not None else None
+    return _NUMBER.sub("...", report.fault or report.refuses) if report is not None else ""
 
 
 def _leader_elected(look: Look) -> Finding:
@@ -127,7 +134,14 @@ def _degraded(look: Look) -> Finding:
         return Finding("True", "QuorumUnreachable", f"no {_teller(look)} tells who is in sync")
     behind = [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
     if behind:
-        return Finding("True", "FollowerLagging", f"not in sync: {', '.join(f'broker {each}' for each in behind)}")
+        return Finding("True", "FollowerLagging", f"not in sync: {_brokers(look, behind)}")
+    refusing = [
+        each.broker_id for each in _wanted(look)
+        if each.report is not None and each.report.role == "follower" and each.broker_id != group.leader
+        and _own_words(each)
+    ]  # fmt: skip
+    if refusing:
+        return Finding("True", "FollowerRefuses", f"would take no messages as leader: {_brokers(look, refusing)}")
     quorum = _quorum_healthy(look)
     if quorum.reason == "MajorityLost":
         return Finding("True", "MajorityLost", quorum.message)
@@ -207,6 +221,12 @@ def _teller(look: Look) -> str:
 def _wanted(look: Look) -> list[Slot]:
     known = {each.ordinal: each for each in look.observed.brokers}
     return [known.get(ordinal, Slot(ordinal=ordinal)) for ordinal in range(look.spec.replicas)]
+
+
+def _brokers(look: Look, numbers: list[int]) -> str:
+    """With what each says of itself."""
+    words = {each: _own_words(look.observed.broker(each)) for each in numbers}
+    return ", ".join(f"broker {each} ({said})" if said else f"broker {each}" for each, said in words.items())
 
 
 def _controllers_away(look: Look) -> str:

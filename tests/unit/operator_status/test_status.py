@@ -137,7 +137,9 @@ def test_a_healthy_group_is_called_healthy(condition: str, status: str, reason: 
 STALE = with_broker(look(), broker(2, stands=instance(2, revision=OLD)))
 CROWDED = look(brokers=tuple(broker(n, stands=instance(n, node="n1")) for n in range(3)))
 AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(2, ready=False)))
-FULL = with_broker(look(), broker(0, report=report(refuses="the disk of /d has 1.5 MiB free, and messages need 8 MiB")))
+NO_SPACE = "the disk of /d has 1.5 MiB free, and messages need 8 MiB"
+NO_NUMBERS = "the disk of /d has ... MiB free, and messages need ... MiB"
+FULL = with_broker(look(), broker(0, report=report(refuses=NO_SPACE)))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_a_follower_around_a_bound_is_not_told_anew_at_each_look(said: str | Non
 
 def test_what_refuses_messages_is_told_without_numbers_that_change() -> None:
     found = findings(looked(FULL))["Available"].message
-    assert found == ("broker 1 leads and takes no messages: the disk of /d has ... MiB free, and messages need ... MiB")
+    assert found == f"broker 1 leads and takes no messages: {NO_NUMBERS}"
     assert document(FULL)["phase"] == "Degraded"
 
 
@@ -254,6 +256,30 @@ def test_what_refuses_messages_is_told_without_numbers_that_change() -> None:
 )
 def test_whose_refusal_concerns_nobody_now_takes_nothing_away(observed: Observed) -> None:
     assert said(observed, "Available") == ("True", "WritesAccepted")
+
+
+FULL_FOLLOWER = with_broker(look(), broker(2, report=report(broker_id=3, role="follower", refuses=NO_SPACE)))
+
+
+def test_a_follower_that_has_no_room_is_told_while_it_is_in_sync() -> None:
+    """The next message may be the one for which it finds none, and who leads then may have to be another."""
+    assert said(FULL_FOLLOWER, "Degraded") == ("True", "FollowerRefuses")
+    found = findings(looked(FULL_FOLLOWER))["Degraded"].message
+    assert found == f"would take no messages as leader: broker 3 ({NO_NUMBERS})"
+    assert document(FULL_FOLLOWER)["phase"] == "Degraded"
+
+
+def test_of_a_follower_that_is_behind_its_own_words_are_told() -> None:
+    behind = replace(FULL_FOLLOWER, group=group(in_sync=(1,)))
+    degraded = findings(looked(behind))["Degraded"]
+    assert (degraded.reason, degraded.message) == ("FollowerLagging", f"not in sync: broker 2, broker 3 ({NO_NUMBERS})")
+
+
+@pytest.mark.parametrize("role", ["leader", "none"])
+def test_who_led_a_moment_ago_is_no_follower_that_refuses(role: str) -> None:
+    """It hands over, or has not heard yet who leads now: what it says of its leadership passes."""
+    former = with_broker(look(), broker(1, report=report(broker_id=2, role=role, refuses="its lease is over")))
+    assert said(former, "Degraded") == ("False", "AllWell")
 
 
 def test_one_copy_is_called_one_copy() -> None:
