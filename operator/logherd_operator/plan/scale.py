@@ -18,7 +18,7 @@ from logherd_operator.plan.actions import Demote, Forget, LeaveOut, RemoveMember
 from logherd_operator.plan.guards import led_and_quorate, not_kept, overruled, stalled
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.settings import members_of
-from logherd_operator.plan.situation import Situation, rebuild_order
+from logherd_operator.plan.situation import Situation, rebuild_order, removed_fact
 from logherd_operator.plan.switch import switch_from
 from logherd_operator.spec.effects import MEMBERS
 
@@ -212,6 +212,9 @@ def forget_removed(situation: Situation) -> Iterator[Step]:
         return
     for slot in situation.removed():
         if slot.instance is not None:
+            # Of one that was told to stop and does not it is said with all others that do not.
+            if not slot.instance.terminating and situation.lasting(removed_fact(slot.instance)) >= situation.pace.stuck:
+                yield _left_behind(slot)
             yield _wait(OperationType.SCALE_DOWN, "AwaitGone", f"broker {slot.broker_id} is stopping", slot)
     for replica in group.replicas if situation.by_controllers else ():
         number = replica.broker_id
@@ -225,6 +228,14 @@ def forget_removed(situation: Situation) -> Iterator[Step]:
                 broker_id=number, expected_epoch=group.epoch, reason=f"broker {number} was removed and is gone"
             )
         )
+
+
+def _left_behind(slot: Slot) -> Block:
+    return Block(
+        code=Code.STUCK_TERMINATING, message=f"broker {slot.broker_id} was taken away, and nobody tells it to stop",
+        unblocks="the cluster's controller of StatefulSets has to delete its pod; if it does not run, or the pod is "
+        "its own no more: kubectl delete pod",
+    )  # fmt: skip
 
 
 def _operation(kind: OperationType, state: str, message: str, slot: Slot | None) -> Operation:

@@ -11,7 +11,7 @@ from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
     "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
-    "rebuild_order", "resizing_fact", "transfer_fact", "unready_fact",
+    "rebuild_order", "removed_fact", "resizing_fact", "transfer_fact", "unready_fact",
 ]  # fmt: skip
 
 
@@ -176,6 +176,11 @@ def order_fact(target: int, epoch: int) -> str:
     return f"ordered:{epoch}:{target}"
 
 
+def removed_fact(instance: Instance) -> str:
+    """That the place of exactly this one was taken away, and it is still there."""
+    return f"removed:{instance.uid}"
+
+
 def transfer_fact(group: Group) -> str:
     """That the hand-over to a broker is under way."""
     return f"transfer:{group.epoch}:{group.transfer}"
@@ -194,6 +199,9 @@ def _facts(observed: Observed, pace: Pace) -> Iterator[str]:
     standing = (slot.instance for _, slot in places if slot.instance is not None)
     yield from (unready_fact(instance) for instance in standing if not instance.ready)
     yield from (resizing_fact(component, slot) for component, slot in places if _is_resizing(slot))
+    count = observed.platform.brokers
+    above = (each.instance for each in observed.brokers if count is not None and each.ordinal >= count)
+    yield from (removed_fact(instance) for instance in above if instance is not None)
     # What was tried is remembered for as long as it is not so.
     asked = {growth_fact(component, slot) for component, slot in places}
     asked |= {fact(each) for each in observed.brokers for fact in (deletion_fact, rebuild_fact)}

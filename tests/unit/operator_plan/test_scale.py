@@ -157,6 +157,26 @@ def removed(**fields: Any) -> Observed:
     return with_broker(look(3, group=dead), Slot(ordinal=3, volume=Volume(uid="volume-3", requested=20 * GIB)))
 
 
+def test_a_broker_that_was_taken_away_and_does_not_go_is_told_whether_or_not_anybody_told_it_to_stop() -> None:
+    """All else waits for it: it has what it holds, and may come back to the others."""
+    observed = with_broker(look(3, group=group(3)), broker(3))
+    fact = "removed:pod-3"
+    assert decide(observed).since[fact] == NOW
+    for seconds, codes in ((59, set()), (60, {Code.STUCK_TERMINATING})):
+        plan = decide(replace(observed, since={**observed.since, fact: NOW - seconds}))
+        assert (plan.actions, state(plan), plan.codes) == ((), "AwaitGone", codes)
+    (block,) = plan.blocked
+    assert block.message == "broker 4 was taken away, and nobody tells it to stop"
+    assert "kubectl delete pod" in block.unblocks
+    for fields, code in (({}, Code.STUCK_TERMINATING), ({"unreachable": True}, Code.NODE_UNREACHABLE)):
+        for late in (59, 60):
+            stopping = broker(3, stands=instance(3, leaves_by=NOW - late, **fields))
+            since = {**observed.since, fact: NOW - 1000}
+            plan = decide(replace(with_broker(observed, stopping), since=since))
+            assert (state(plan), plan.codes) == ("AwaitGone", {code} if late == 60 else set())
+    assert fact not in decide(replace(observed, platform=look(4).platform), replicas=4).since
+
+
 def test_whoever_may_hold_what_nobody_else_has_or_is_wanted_again_is_not_forgotten() -> None:
     assert kinds(decide(removed())) == ["Forget"]
     assert kinds(decide(removed(eligible=(4,)))) == []
