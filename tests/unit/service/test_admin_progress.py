@@ -335,7 +335,7 @@ def test_a_topic_that_the_source_left_is_not_cloned_while_it_is_online(admin: Ad
     assert admin.metadata.offsets.get("copy", "T", 0) == 2
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 256])
+@pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 249])
 def test_nothing_is_cloned_for_a_name_that_no_group_can_have(admin: Admin, name: str) -> None:
     header = CloneOffsetsHeader(source_group="g", destination_group=name, topic="T", offline=True)
     answer = admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header)

@@ -304,6 +304,7 @@ def test_deleting_a_group_keeps_its_offsets_unless_told_otherwise(admin: Admin) 
     ("body", "named"),
     [
         (GroupConfigBody(name="bad group"), "bad group"),
+        (GroupConfigBody(name="g" * 249), "is not 1 to 248 letters"),
         (GroupConfigBody(name="g", retry_queues=-1), "retryQueueNums is -1"),
         (GroupConfigBody(name="g", retries_max=-2), "retryMaxTimes is -2"),
         (GroupConfigBody(name="g", attributes={"a": "\x01" * 6_000}), "attributes"),
@@ -320,6 +321,13 @@ def test_a_wrong_group_is_refused_by_name(admin: Admin, body: GroupConfigBody, n
         reply = admin.desk.ask(code, None, told)
         assert (reply.code, named in (reply.remark or "")) == (ResponseCode.INVALID_PARAMETER, True)
     assert len(admin.metadata.groups) == 0
+
+
+def test_a_group_whose_name_was_taken_before_can_be_changed(admin: Admin) -> None:
+    admin.metadata.groups.put(GroupConfig("g" * 255))
+    body = GroupConfigBody(name="g" * 255, consume_enabled=False)
+    assert admin.desk.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body).code == 0
+    assert admin.metadata.groups.get("g" * 255) == GroupConfig("g" * 255, consume_enabled=False)
 
 
 def test_groups_of_the_broker_cannot_be_deleted(admin: Admin) -> None:

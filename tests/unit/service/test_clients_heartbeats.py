@@ -122,7 +122,16 @@ def test_groups_are_not_created_when_that_is_off() -> None:
 def test_a_wrong_group_name_is_refused_and_the_others_join() -> None:
     broker = Broker()
     assert broker.beat("c1", "bad name", "good").code == ResponseCode.INVALID_PARAMETER
+    assert broker.beat("c1", "g" * 249, "good").code == ResponseCode.INVALID_PARAMETER
     assert decoded(broker.members("good")) == {"consumerIdList": ["c1"]}
+    assert [topic.name for topic in broker.metadata.topics] == ["%RETRY%good"]
+
+
+def test_a_group_whose_name_was_taken_before_goes_on() -> None:
+    broker = Broker()
+    broker.metadata.groups.put(GroupConfig("g" * 255, retry_queues=0))
+    assert broker.beat("c1", "g" * 255).code == 0
+    assert decoded(broker.members("g" * 255)) == {"consumerIdList": ["c1"]}
 
 
 def test_members_are_told_when_one_joins_leaves_or_subscribes_differently() -> None:

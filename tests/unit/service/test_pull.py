@@ -238,9 +238,17 @@ def test_an_unknown_group_is_made_or_26(tmp_path: Path) -> None:
         refused(strict, 17, "topic 'nothing'", consumerGroup=group, topic="nothing")
 
 
-@pytest.mark.parametrize("group", ["", "a b", "g" * 256])
+@pytest.mark.parametrize("group", ["", "a b", "g" * 249])
 def test_a_wrong_group_name_is_29(rig: Rig, group: str) -> None:
     refused(rig, 29, "the group's name", consumerGroup=group)
+
+
+def test_the_longest_group_can_have_retries_and_dead_letters(rig: Rig) -> None:
+    group = "g" * 248
+    assert pulled(rig, consumerGroup=group, topic="nothing").code == 17
+    for times, topic in ((1, "%RETRY%" + group), (17, "%DLQ%" + group)):
+        assert rig.ask(310, short_header("%RETRY%" + group, j=times), b"x").code == 0
+        assert len(rig.records(topic)) == 1
 
 
 def test_a_missing_topic_is_17(rig: Rig) -> None:

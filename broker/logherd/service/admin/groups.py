@@ -43,11 +43,11 @@ class GroupAdmin:
 
     def put(self, request: Request, _session: Session) -> Answer:
         """200."""
-        return after(self._metadata.groups.put(_checked(decode_body(GroupConfigBody, request.body).to_model())))
+        return after(self._metadata.groups.put(self._checked(decode_body(GroupConfigBody, request.body).to_model())))
 
     def put_all(self, request: Request, _session: Session) -> Answer:
         """225: as 18."""
-        configs = [_checked(body.to_model()) for body in decode_body(GroupConfigList, request.body).groups]
+        configs = [self._checked(body.to_model()) for body in decode_body(GroupConfigList, request.body).groups]
         position = 0
         for config in configs:
             position = self._metadata.groups.put(config)
@@ -81,22 +81,23 @@ class GroupAdmin:
         )
         return settled(self._metadata.groups.unsettled, body_reply(table))
 
-
-def _checked(config: GroupConfig) -> GroupConfig:
-    """Raises RequestError that names the field and what is right."""
-    check_group_name(config.name)
-    if not 0 <= config.retry_queues <= RETRY_QUEUES_MAX:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER,
-            f"retryQueueNums is {config.retry_queues}; right is 0 to {RETRY_QUEUES_MAX}",
-        )
-    size = len(encode_body(dict(config.attributes)))
-    if size > ATTRIBUTES_BYTES_MAX:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER, f"attributes have {size} bytes; right are at most {ATTRIBUTES_BYTES_MAX}"
-        )
-    if config.retries_max < -1:
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER, f"retryMaxTimes is {config.retries_max}; right is -1 or more"
-        )
-    return config
+    def _checked(self, config: GroupConfig) -> GroupConfig:
+        """Raises RequestError that names the field and what is right."""
+        if config.name not in self._metadata.groups:
+            check_group_name(config.name)
+        if not 0 <= config.retry_queues <= RETRY_QUEUES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"retryQueueNums is {config.retry_queues}; right is 0 to {RETRY_QUEUES_MAX}",
+            )
+        size = len(encode_body(dict(config.attributes)))
+        if size > ATTRIBUTES_BYTES_MAX:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attributes have {size} bytes; right are at most {ATTRIBUTES_BYTES_MAX}",
+            )
+        if config.retries_max < -1:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"retryMaxTimes is {config.retries_max}; right is -1 or more"
+            )
+        return config

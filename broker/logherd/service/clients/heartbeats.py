@@ -204,11 +204,11 @@ class Heartbeats:
     def _ensure_group(self, consumer: ConsumerData) -> int:
         """Create the group and its retry topic if they are missing; returns the position to wait for."""
         name = consumer.group
-        check_group_name(name)
         groups, topics = self._metadata.groups, self._metadata.topics
         config = groups.get(name)
         position = 0
         if config is None:
+            check_group_name(name)
             if not self.auto_create_groups and not is_system_group(name):
                 raise RequestError(
                     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
