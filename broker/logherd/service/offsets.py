@@ -9,7 +9,7 @@ from collections.abc import Callable
 from logherd.model.topic import TopicConfig
 from logherd.service.admin.slices import QUEUES_AT_ONCE, Look, Slices
 from logherd.service.errors import RequestError
-from logherd.service.metadata import Metadata
+from logherd.service.metadata import Metadata, MetadataRefusedError
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.ports import Answer, Handler, Reply, ReplyAfter, Request, Session
 from logherd.service.requests import body_reply, header_of, settled
@@ -77,14 +77,23 @@ class OffsetsHandler:
     # ---- consumer offsets
 
     def query(self, request: Request, session: Session) -> Answer:
-        """14. What it tells survives a crash: the answer waits for the newest offset record. 22 if there is none, which
+        """14. What it tells survives a crash: the answer waits for the newest offset record, or tells the offset before
+        those that the log does not take. 22 if there is none, which
         waits for the deletion that may have taken it."""
         header = header_of(request, QueryConsumerOffsetHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = self._metadata.offsets.get(group, topic, queue_id)
         if offset is not None:
+            try:
+                position = self._metadata.flush_pending()
+            except MetadataRefusedError:
+                # An earlier one is right, too: the group gets some messages once more. An error is not: the clients for
+                # C++ and Node begin at the queue's end then.
+                offset = self._metadata.offsets.logged(group, topic, queue_id)
+                if offset is None:
+                    raise
+                position = self._metadata.offsets.position
             reply = Reply(header=OffsetResponse(queue_offset=offset))
-            position = self._metadata.flush_pending()
             return ReplyAfter(position, reply) if position > self._store.committed_position else reply
         queue = self._store.find_queue(topic, queue_id)
         if header.set_zero_if_not_found is not False and queue is not None and self._is_young(queue):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.service.clients.heartbeats import Heartbeats, HeartbeatsOptions
 from logherd.service.clients.registry import Connection
+from logherd.service.metadata import MetadataRefusedError
 from logherd.service.offsets import YOUNG_BYTES
 from logherd.service.ports import Answer, ReplyAfter, Request
 from logherd.wire.bodies import encode_body
@@ -114,6 +115,35 @@ def test_an_offset_is_told_only_once_it_is_durable(rig: Rig) -> None:
     assert answer.position > rig.store.committed_position
     rig.end_pass()
     assert not isinstance(rig.request(QUERY, at()), ReplyAfter)
+
+
+def test_while_no_offset_can_be_logged_the_newest_that_was_is_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients for C++ and Node take an error for "nowhere" and begin at the queue's end."""
+    send(rig, 5)
+    send(rig, 5, queue=1)
+    send(rig, 5, queue=2)
+    for queue in (0, 1):
+        assert rig.ask(UPDATE, at(queue, commitOffset=2)).code == 0
+
+    def refuse(*_: object) -> None:
+        raise MetadataRefusedError("no room")
+
+    with monkeypatch.context() as full:
+        full.setattr("logherd.service.metadata.journal.Journal.append", refuse)
+        for queue, offset in ((0, 3), (0, 4), (2, 3)):
+            assert update(rig, offset, queue, oneway=True) is None
+        assert (query(rig), query(rig, 1), query(rig, 2)) == ((0, "2"), (0, "2"), (14, None))
+        assert stored(rig) == 4
+    rig.end_pass()
+    assert (query(rig), query(rig, 2)) == ((0, "4"), (0, "3"))
+    with monkeypatch.context() as full:
+        full.setattr("logherd.service.metadata.journal.Journal.append", refuse)
+        update(rig, 5, oneway=True)
+        assert query(rig) == (0, "4")
+        update(rig, 4, oneway=True)
+        rig.metadata.offsets.forget_group("billing")
+        update(rig, 5, oneway=True)
+        assert query(rig) == (14, None), "what was logged of a group that is gone is nobody's"
 
 
 @pytest.mark.parametrize("young", [True, False])

@@ -3,7 +3,8 @@
 Invariants:
   1. What `get` returns is in the log or in the pending batch, never elsewhere.
   2. A pending batch holds, per queue, only the newest offset of this pass.
-  3. A pending reset's queue takes no commit until the consumer was told and has heard it, or was told often enough.
+  3. Of each queue in the pending batch `_before` has the offset that the log has, if it has one.
+  4. A pending reset's queue takes no commit until the consumer was told and has heard it, or was told often enough.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ class Offsets:
         self._table: _Table = {}
         self._resets: _Table = {}
         self._pending: dict[tuple[str, str], _Queues] = {}
+        self._before: dict[tuple[str, str], _Queues] = {}
         self._told: dict[tuple[str, str, int], int] = {}
         self.position = 0
         """End of the newest offset record: an answer that tells an offset waits for it. See `flush`."""
@@ -46,6 +48,13 @@ class Offsets:
             return None
         queues = topics.get(topic)
         return None if queues is None else queues.get(queue_id)
+
+    def logged(self, group: str, topic: str, queue_id: int) -> int | None:
+        """As `get`, without what no record tells of yet."""
+        key = group, topic
+        if queue_id in self._pending.get(key, ()):
+            return self._before.get(key, {}).get(queue_id)
+        return self.get(group, topic, queue_id)
 
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
         """Queue -> offset of one group in one topic; empty if none. Do not change it."""
@@ -77,9 +86,12 @@ class Offsets:
         if self._resets and self.pending_reset(group, topic, queue_id) is not None:
             return False
         queues = self._table.setdefault(group, {}).setdefault(topic, {})
-        if queues.get(queue_id) != offset:
-            queues[queue_id] = offset
-            self._pending.setdefault((group, topic), {})[queue_id] = offset
+        known = queues.get(queue_id)
+        if known != offset:
+            pending = self._pending.setdefault((group, topic), {})
+            if known is not None and queue_id not in pending:
+                self._before.setdefault((group, topic), {})[queue_id] = known
+            queues[queue_id] = pending[queue_id] = offset
         return True
 
     def replace(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -108,6 +120,7 @@ class Offsets:
                 pending = self._pending[key]
                 if len(written) == len(pending):
                     del self._pending[key]
+                    self._before.pop(key, None)
                 else:
                     self._pending[key] = dict(islice(pending.items(), len(written), None))
         return self.position
@@ -183,21 +196,19 @@ class Offsets:
                 del table[group][topic]
                 if not table[group]:
                     del table[group]
-        for key in [key for key in self._pending if key[1] == topic]:
-            del self._pending[key]
+        self._forget_pending([key for key in self._pending if key[1] == topic])
 
     def forget_group(self, group: str) -> None:
         """Drop the group's offsets and resets in all topics."""
         self._table.pop(group, None)
         self._resets.pop(group, None)
         self._told.clear()
-        for key in [key for key in self._pending if key[0] == group]:
-            del self._pending[key]
+        self._forget_pending([key for key in self._pending if key[0] == group])
 
     def become(self, other: "Offsets") -> None:
         """Hold what another holds; what is pending here is forgotten."""
         self._table, self._resets = other.tables
-        self._pending, self._told = {}, {}
+        self._pending, self._before, self._told = {}, {}, {}
         self.position = other.position
 
     @property
@@ -227,6 +238,11 @@ class Offsets:
                 topics.pop(topic, None)
             if not topics:
                 self._resets.pop(group, None)
+
+    def _forget_pending(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
+            del self._pending[key]
+            self._before.pop(key, None)
 
     def _forget_told(self, rows: list[OffsetRow]) -> None:
         for group, topic, numbers in rows if self._told else ():
