@@ -28,9 +28,10 @@ class Broker:
     auto_create_groups: bool = True
     clock: FakeClock = field(default_factory=FakeClock)
     registry: ClientRegistry = field(default_factory=ClientRegistry)
+    log: MemoryLog = field(default_factory=MemoryLog)
 
     def __post_init__(self) -> None:
-        self.metadata = Metadata.open(MemoryLog(), self.clock)
+        self.metadata = Metadata.open(self.log, self.clock)
         options = HeartbeatsOptions(auto_create_groups=self.auto_create_groups)
         self.heartbeats = Heartbeats(self.registry, self.metadata, self.clock, options=options)
         self.desk = Desk(
@@ -125,6 +126,22 @@ def test_a_wrong_group_name_is_refused_and_the_others_join() -> None:
     assert broker.beat("c1", "g" * 249, "good").code == ResponseCode.INVALID_PARAMETER
     assert decoded(broker.members("good")) == {"consumerIdList": ["c1"]}
     assert [topic.name for topic in broker.metadata.topics] == ["%RETRY%good"]
+
+
+def test_while_nothing_can_be_logged_the_groups_that_exist_keep_their_members() -> None:
+    """Reads go on with a full disk: who is no member gets no queue."""
+    broker = Broker()
+    for known in ("good", "bare"):
+        broker.metadata.groups.put(GroupConfig(known))
+    broker.beat("c1", "good")
+    broker.log.full = True
+    assert broker.beat("c2", "new", "bare", "good").code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert decoded(broker.members("good")) == {"consumerIdList": ["c1", "c2"]}
+    assert decoded(broker.members("bare")) == {"consumerIdList": ["c2"]}, "its retry topic can wait"
+    assert broker.members("new").code == ResponseCode.SYSTEM_ERROR
+    broker.log.full = False
+    assert broker.beat("c2", "new", "bare", "good").code == 0
+    assert {"%RETRY%new", "%RETRY%bare"} <= {topic.name for topic in broker.metadata.topics}
 
 
 def test_a_group_whose_name_was_taken_before_goes_on() -> None:

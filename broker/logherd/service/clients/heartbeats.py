@@ -20,7 +20,7 @@ from logherd.service.clients.registry import (
 )  # fmt: skip
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
-from logherd.service.metadata import Metadata, is_system_group
+from logherd.service.metadata import Metadata, MetadataRefusedError, is_system_group
 from logherd.service.ports import PARKED, Answer, Handler, Reply, Request, Session
 from logherd.service.requests import after, body_reply, header_of
 from logherd.wire.bodies import decode_body
@@ -118,7 +118,7 @@ class Heartbeats:
     # -- requests
 
     def heartbeat(self, request: Request, session: Session) -> Answer:
-        """34. Groups with a wrong name are refused at the end, after all others joined.
+        """34. Groups that cannot be made are refused at the end, after all others joined.
 
         A client of heartbeat version 2 leaves out its subscriptions once it knows that the broker has them, by their
         fingerprint; the answer asks for them when the broker does not, as after its restart.
@@ -127,15 +127,16 @@ class Heartbeats:
         if not data.client_id:
             raise RequestError(ResponseCode.INVALID_PARAMETER, "clientID is missing")
         self._check_room(session, data)
-        refused, missing, position = [], False, 0
+        refused, missing, position = list[RequestError | MetadataRefusedError](), False, 0
         for producer in data.producers:
             self._registry.join_producer(producer.group, self._connection(request, session, data))
         for consumer in data.consumers:
             try:
                 position = max(position, self._ensure_group(consumer))
-            except RequestError as error:
+            except (RequestError, MetadataRefusedError) as error:
                 refused.append(error)
-                continue
+                if consumer.group not in self._metadata.groups:
+                    continue  # of a group that exists the log has not taken the retry topic, which can wait
             missing = self._join(request, session, data, consumer) or missing
         if refused:
             raise refused[0]
