@@ -17,12 +17,19 @@ _PORT_DIGITS = 5
 
 
 def parse_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`. Raises: ValueError naming what is wrong."""
-    host, separator, port = address.rpartition(":")
+    """Host and port of `host:port`. Raises: ValueError naming what is wrong and what is right."""
+    named, separator, port = address.rpartition(":")
+    host = named.strip("[]")
     digits = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS
-    if not separator or not host or not digits or not 0 < int(port) < 65536:
-        raise ValueError(f"an address is host:port, not {address!r}")
-    return host.strip("[]"), int(port)
+    if not separator:
+        wrong = ""
+    elif not host:
+        wrong = "; it names no host"
+    elif not digits or not 0 < int(port) < 65536:
+        wrong = "; a port is a number from 1 to 65535"
+    else:
+        return host, int(port)
+    raise ValueError(f"an address is host:port, not {address!r}{wrong}")
 
 
 class Peers:

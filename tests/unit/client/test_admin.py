@@ -121,10 +121,23 @@ async def test_waiting_for_a_route_ends() -> None:
             await admin.wait_for_route("Absent", seconds=0.15)
 
 
-@pytest.mark.parametrize("address", ["", "host", ":1", "host:", "host:0", "host:65536", "host:x"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="host:port"):
+@pytest.mark.parametrize(
+    ("address", "wrong"),
+    [
+        ("", ""),
+        ("host", ""),
+        (":1", "; it names no host"),
+        ("[]:1", "; it names no host"),
+        ("host:", "; a port is a number from 1 to 65535"),
+        ("host:0", "; a port is a number from 1 to 65535"),
+        ("127.0.0.1:99999", "; a port is a number from 1 to 65535"),
+        ("host:x", "; a port is a number from 1 to 65535"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_what_is_right(address: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match="host:port") as caught:
         parse_address(address)
+    assert str(caught.value) == f"an address is host:port, not {address!r}{wrong}"
 
 
 def test_addresses_are_split_at_the_last_colon() -> None:
