@@ -7,11 +7,11 @@ takes the long way.
 
 import gc
 import io
-import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
+
+from logherd.cli import exits
 
 __all__ = ["main"]
 
@@ -21,9 +21,13 @@ _ALLOCATIONS = 50_000
 
 def main() -> None:
     """Entry point of the `logherd` command and of `python -m logherd`. Ends the process."""
-    _stand_in_for_closed()
-    _show_all_letters()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        _stand_in_for_closed()
+        _show_all_letters()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while what hears Ctrl-C is being imported; so what takes long is imported in here
+        code = exits.INTERRUPTED
+    sys.exit(code)
 
 
 def _stand_in_for_closed() -> None:
@@ -55,10 +59,14 @@ def run(arguments: Sequence[str]) -> int:
 
         return start_process(arguments[0], *plain)
     gc.set_threshold(_ALLOCATIONS)
+    import signal
+
     # Nothing is there yet that would have to be put away: Ctrl-C simply ends us, without a word.
     heard = signal.getsignal(signal.SIGINT)
     if heard is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import logging
+
     from logherd.cli.umbrella import run_umbrella
     from logherd.telemetry.log import configure
 

@@ -1,12 +1,15 @@
 """The two ways into the command line: the straight one to the broker, and the umbrella."""
 
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logherd.cli.entry import plain_process_arguments
+from logherd.cli import exits
+from logherd.cli.entry import main, plain_process_arguments
 
 
 @pytest.mark.parametrize(
@@ -103,3 +106,47 @@ def test_who_forks_others_has_their_code_and_one_thread_and_no_more() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == "1 set() set() True\n"
+
+
+class CtrlC:
+    """Comes while that module is being looked for."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == self._module:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def hearing() -> Iterator[None]:
+    """What hears Ctrl-C afterwards is what heard it before."""
+    heard = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, heard)
+
+
+@pytest.mark.usefixtures("hearing")
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("logherd.cli.umbrella", ["topic", "list"]),
+        ("logherd.telemetry.log", ["topic", "list"]),
+        ("logherd.cli.topics", ["topic", "list"]),
+        ("logherd.client.admin", ["topic", "list"]),
+        ("logherd.cli.processes", ["broker", "--config", "f"]),
+        ("logherd.cli.processes", ["controller", "--guarded", "--config", "f"]),
+        ("logherd_operator.local.status", ["status"]),
+    ],
+)
+def test_ctrl_c_ends_a_command_that_is_being_imported_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str, arguments: list[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [CtrlC(module), *sys.meta_path])
+    monkeypatch.setattr(sys, "argv", ["logherd", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == exits.INTERRUPTED
+    assert capsys.readouterr() == ("", "")
