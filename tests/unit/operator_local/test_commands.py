@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -219,6 +220,25 @@ def test_several_groups_must_be_told_apart(run: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         remember(tmp_path / ".logherd" / name, group=name)
     assert "several groups are here (.logherd/a, .logherd/b)" in run("status").stderr
+
+
+@pytest.mark.parametrize("who", ["keeper", "guardian"])
+def test_of_several_groups_the_only_one_that_runs_is_meant(run: Run, tmp_path: Path, who: str) -> None:
+    living = {"pid": os.getpid(), "ticks": started_ticks(os.getpid())}
+    place = {"component": "broker", "ordinal": 0, "revision": "r", "guardian": None, "told": None}
+    runs = {"keeper": living} if who == "keeper" else {"places": [{**place, "guardian": living}]}
+    remember(tmp_path / ".logherd/a", group="a", places=[place])
+    remember(tmp_path / ".logherd/b", group="b", **runs)
+    (tmp_path / ".logherd/b/broker-1.json").write_text("{}")
+    assert json.loads(run("status", "-o", "json").stdout)["group"] == "b"
+    remember(tmp_path / ".logherd/c", group="c", keeper=living)
+    assert "several groups run here (.logherd/b, .logherd/c)" in run("status").stderr
+
+
+def test_a_group_whose_file_is_damaged_may_be_the_one_that_is_meant(run: Run, tmp_path: Path) -> None:
+    remember(tmp_path / ".logherd/a", keeper={"pid": os.getpid(), "ticks": started_ticks(os.getpid())})
+    remember(tmp_path / ".logherd/b", format=1)
+    assert "several groups run here (.logherd/a, .logherd/b)" in run("status").stderr
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"format": 2, "group": "a", "places": [{}]}'])
