@@ -93,15 +93,23 @@ def _conditions(before: Document, now: Document) -> Iterator[Happening]:
     known = {each["type"]: each for each in before.get("conditions", ())}
     for each in now.get("conditions", ()):
         kind, status = each["type"], each["status"]
-        if kind not in _SAID or known.get(kind, {}).get("status") == status:
-            continue
         good = (status == "True") != (kind in _GOOD_IF_FALSE)
+        if kind not in _SAID or not _is_news(each, known.get(kind, {}), good=good):
+            continue
         if kind not in known and not good:
             continue  # nothing was promised yet
         if status == "Unknown" and each["reason"] == "InvalidSpec":
             continue  # one Event is enough, that of Degraded
         identity = f"{kind}={status} since {each['lastTransitionTime']}"
         yield Happening("Normal" if good else "Warning", each["reason"], kind, f"{kind}: {each['message']}", identity)
+
+
+def _is_news(condition: Document, before: Document, *, good: bool) -> bool:
+    """Another status is, and of a group that stays degraded another reason, once for each while it does: the time since
+    when it is degraded is part of the Event's name."""
+    if before.get("status") != condition["status"]:
+        return True
+    return condition["type"] in _GOOD_IF_FALSE and not good and before.get("reason") != condition["reason"]
 
 
 def of_action(action: Action, generation: int) -> Happening:
