@@ -433,6 +433,31 @@ def test_a_reader_that_does_not_go_by_its_groups_offsets_is_told_of_a_reset_thre
     assert rig.metadata.offsets.pending_reset("billing", "orders", 0) is None
 
 
+@pytest.mark.parametrize("goes", [True, False])
+def test_a_reset_stops_no_reader_while_nothing_can_be_logged(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, goes: bool
+) -> None:
+    send(rig, 5)
+    send(rig, 5, queue=1)
+    pull = at(0, queueOffset=4, maxMsgNums=1, sysFlag=4, commitOffset=0, suspendTimeoutMillis=0, subVersion=0,
+              subscription="*")  # fmt: skip
+    there = {**pull, "queueOffset": 2} if goes else pull
+    assert reset(rig, queueId=0, offset=2) == (0, {0: 2})
+    update(rig, 3, queue=1, oneway=True)
+
+    def refuse(*_: object) -> None:
+        raise MetadataRefusedError("no room")
+
+    with monkeypatch.context() as full:
+        full.setattr("logherd.service.metadata.journal.Journal.append", refuse)
+        told = [rig.ask(PULL, pull).code for _ in range(1 if goes else 3)]
+        assert set(told) == {21}
+        assert [rig.ask(PULL, there).code for _ in range(2)] == [0, 0]
+        assert rig.metadata.offsets.pending_reset("billing", "orders", 0) == 2, "the log knows of nothing else"
+    assert rig.ask(PULL, there).code == 0
+    assert rig.metadata.offsets.pending_reset("billing", "orders", 0) is None
+
+
 def test_a_reset_survives_a_restart_until_it_was_told(rig: Rig) -> None:
     send(rig, 5)
     assert reset(rig, -1, queueId=0) == (0, {0: 5})

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from logherd.service.metadata.changes import OffsetRow, OffsetsCommitted, OffsetsReset, ResetsTold
+from logherd.service.metadata.errors import MetadataRefusedError
 from logherd.service.metadata.journal import Journal
 
 __all__ = ["Offsets"]
@@ -161,14 +162,17 @@ class Offsets:
         """Whether the consumer that asks for what is at the offset `asked` is to be told of its pending reset.
 
         An answer that tells it may be lost, and a commit then undo the reset. So it is told again until it asks from
-        there, but no more than three times: not everyone goes where he is told. Then the reset is no longer pending.
-        Raises MetadataRefusedError.
+        there, but no more than three times: not everyone goes where he is told. Then the reset is no longer
+        pending, or told to nobody any more while the log takes nothing.
         """
         key = group, topic, queue_id
         told = self._told.get(key, 0)
-        heard = told > 0 and asked == self._resets[group][topic][queue_id]
+        heard = told >= _TOLD_MAX or (told > 0 and asked == self._resets[group][topic][queue_id])
         if heard or told + 1 >= _TOLD_MAX:
-            self.take_reset(group, topic, queue_id)
+            try:
+                self.take_reset(group, topic, queue_id)
+            except MetadataRefusedError:
+                self._told[key] = _TOLD_MAX
         else:
             self._told[key] = told + 1
         return not heard

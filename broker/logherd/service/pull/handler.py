@@ -198,7 +198,7 @@ class PullHandler:
             return None
         # The consumer begins anew there, so the reset itself must be durable before it hears of it.
         ext = pull_ends(pending, queue.min_offset, queue.max_offset)
-        return ReplyAfter(self._metadata.flush_pending(), Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
+        return ReplyAfter(offsets.position, Reply(ResponseCode.PULL_OFFSET_MOVED, ext, remark=_RESET))
 
     def _count(self, header: PullMessageHeader) -> int:
         # The pull consumer of the Go client asks for 0 messages; it gets one at a time, as from RocketMQ.
