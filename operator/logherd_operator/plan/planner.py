@@ -121,11 +121,12 @@ def _plan(
 
 
 def _whole(situation: Situation) -> bool:
-    """Does nothing have to come back by itself? What the controllers say changes without a word of the API server's."""
+    """Does nothing have to come back by itself? What its processes say changes without a word of the API server's."""
     group, quorum = situation.group, situation.observed.quorum
     return (
         group is not None and group.led and _settled(situation, group) >= situation.spec.replicas
         and quorum is not None and all(each.connected for each in quorum.voters)
+        and not any(slot.report is not None and (slot.report.fault or slot.report.refuses) for slot in situation.kept())
     )  # fmt: skip
 
 

@@ -44,9 +44,12 @@ def test_a_healthy_group_is_left_alone() -> None:
 
 @pytest.mark.parametrize(
     "observed",
-    [look(group=group(in_sync=(1, 2))), look(group=group(leader=None, serving=False)), look(group=None, quorum=None)],
-    ids=["one is behind", "nobody leads", "nobody can tell"],
-)
+    [
+        look(group=group(in_sync=(1, 2))), look(group=group(leader=None, serving=False)), look(group=None, quorum=None),
+        with_broker(look(), broker(0, report=Report(broker_id=1, role="leader", epoch=7, refuses="no space"))),
+    ],
+    ids=["one is behind", "nobody leads", "nobody can tell", "a disk is full"],
+)  # fmt: skip
 def test_what_comes_back_by_itself_is_looked_for_soon(observed: Observed) -> None:
     """A broker that was paused is in sync again without a word of its pod, and the status is to say so."""
     assert decide(observed).again_seconds <= 10
