@@ -76,7 +76,15 @@ class Locks:
         now = self._clock.monotonic_ms()
         self._begin_epoch(now)
         held = self.table.lock(asked.group, asked.client_id, _names(asked), now, session_id=session.id)
-        position = self._metadata.owners.take(asked.group, asked.client_id, held)
+        owners = self._metadata.owners
+        try:
+            position = owners.take(asked.group, asked.client_id, held)
+        except MetadataRefusedError:
+            # It asks for all its queues at once, and goes on with those alone that it is told of.
+            held = owners.owned(asked.group, asked.client_id, held)
+            if not held:
+                raise
+            position = owners.take(asked.group, asked.client_id, held)
         queues = [MessageQueue(broker_name=name.broker, queue_id=name.queue_id, topic=name.topic) for name in held]
         return after(position, body_reply(LockedQueues(queues=queues)))
 

@@ -207,6 +207,23 @@ def test_ended_leases_wait_for_space_in_the_log() -> None:
     assert list(Metadata.read(log, clock).owners) == []
 
 
+def test_a_client_keeps_its_queues_while_the_lock_of_another_cannot_be_logged() -> None:
+    """It asks for all its queues in one request, and consumes none that was not locked again for 30 s."""
+    clock, log = FakeClock(), MemoryLog()
+    desk = Desk(Role.BROKER, clock, locks_of(log, clock).handlers())
+    desk.ask(RequestCode.LOCK_BATCH_MQ, None, asked("c1"))
+    other = MessageQueue(topic="T", broker_name="b", queue_id=9)
+    both = LockQueues(client_id="c1", group="g", queues=[QUEUE, other])
+    log.full = True
+    assert decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, both)) == {"lockOKMQSet": [AS_JSON]}
+    new = LockQueues(client_id="c1", group="g", queues=[other])
+    assert desk.ask(RequestCode.LOCK_BATCH_MQ, None, new).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    log.full = False
+    told = decoded(desk.ask(RequestCode.LOCK_BATCH_MQ, None, both))
+    assert isinstance(told, dict)
+    assert len(told["lockOKMQSet"]) == 2
+
+
 def test_locks_of_the_longest_names_fit_the_smallest_records() -> None:
     """A log takes records of 128 KiB at least. Else ended locks are never forgotten, and no snapshot is whole."""
     clock, log = FakeClock(), MemoryLog()

@@ -32,6 +32,11 @@ class Owners:
         """(group, queue -> client id) of everything."""
         yield from tuple(self._table.items())
 
+    def owned(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
+        """Those of the queues that are this client's already."""
+        owners = self._table.get(group, {})
+        return [queue for queue in queues if owners.get(queue) == client_id]
+
     def take(self, group: str, client_id: str, queues: Iterable[QueueName]) -> int:
         """These queues are this client's from now on; "" frees them. What is so already is not logged again.
 
