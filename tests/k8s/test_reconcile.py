@@ -335,6 +335,7 @@ async def test_a_spec_that_cannot_be_read_changes_nothing_but_what_is_said() -> 
     assert (degraded["status"], degraded["reason"]) == ("True", "InvalidSpec")
     assert "minInSyncReplicas 7 is above replicas 3" in degraded["message"]
     assert degraded["observedGeneration"] == drive.group["metadata"]["generation"]
+    assert (drive.status["updatedReplicas"], drive.status["readyReplicas"]) == (0, 3)
     told = drive.api.version
     others = [each for each in drive.status["conditions"] if each["type"] != "Degraded"]
     assert len(others) > 5
@@ -369,6 +370,9 @@ async def test_off_means_that_nothing_is_done() -> None:
     await drive.steps(300)
     assert drive.api.version == before
     assert drive.status["phase"] == "Paused"
+    applied, generation = drive.condition("ConfigApplied"), drive.group["metadata"]["generation"]
+    assert (applied["status"], applied["reason"]) == ("False", "PendingRestart")
+    assert (applied["observedGeneration"], drive.status["updatedReplicas"]) == (generation, 0)
     assert (drive.api.find(BROKERS) or {})["spec"]["template"]["spec"]["containers"][0]["image"] == "logherd:good-1"
 
 

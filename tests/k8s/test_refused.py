@@ -179,6 +179,7 @@ async def test_what_starts_from_a_file_that_nobody_can_tell_is_not_changed() -> 
     assert (drive.api.find(CONTROLLERS) or {})["spec"]["template"] != controllers
     applied = drive.condition("ConfigApplied")
     assert (applied["status"], applied["reason"]) == ("Unknown", "QuorumUnreachable")
+    assert drive.status["updatedReplicas"] == 0
     assert applied["message"] == (
         f"not changed before a controller answers: ConfigMap {NAME}-broker-config, StatefulSet {NAME}-broker"
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from logherd_operator.observed.observed import Lender
+from logherd_operator.resources.pinning import ROLL_HASH, roll_hash_in
 from logherd_operator.spec.group import API_GROUP, VERSION
 from logherd_operator.spec.replication import Failover
 
@@ -109,6 +110,7 @@ def slim_workload(body: Document) -> dict[str, Any]:
             "replicas": spec.get("replicas", 1),
             "volumeClaimTemplates": claims,
             "updateStrategy": dict(spec.get("updateStrategy") or {}),
+            "template": {"metadata": {"annotations": {ROLL_HASH: roll_hash_in(spec["template"])}}},
         },
         "status": kept,
     }

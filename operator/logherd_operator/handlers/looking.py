@@ -16,6 +16,7 @@ from logherd_operator.observed.observed import Lender, Observed
 from logherd_operator.observed.quorum import Group, Quorum
 from logherd_operator.observed.slots import Report, Slot
 from logherd_operator.resources.broker_config import hot_settings
+from logherd_operator.resources.pinning import roll_hash, roll_hash_in
 from logherd_operator.resources.site import Site
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.status.document import read_since
@@ -57,7 +58,7 @@ class Eyes:
         embedded = site.group.spec.controllers.embedded is not None
         brokers = self._known.workload(key, site.workload("broker"))
         controllers = self._known.workload(key, site.workload("controller")) if embedded else None
-        platform = platform_of(brokers, controllers)
+        platform = replace(platform_of(brokers, controllers), broker_template_old=_is_old(brokers, site))
         pods = await self._fresh(key, self._known.pods(key), memory)
         claims = self._known.claims(key)
         budgets = self._known.budgets(key.namespace)
@@ -160,6 +161,12 @@ class Eyes:
             roles = await self._pages(site, [*pages], "/replica/roles")
         replicas = site.group.spec.replicas
         return group_of_brokers(mode.lower(), pages.values(), roles.values(), founded=False, replicas=replicas)
+
+
+def _is_old(brokers: Document | None, site: Site) -> bool:
+    """Is the StatefulSet known to be of another spec, be it that it is not to be changed now?"""
+    rolled = "" if brokers is None else roll_hash_in(brokers["spec"]["template"])
+    return bool(rolled) and rolled != roll_hash(site, "broker")
 
 
 def _reports(places: Sequence[Slot], pages: Mapping[int, Document], memory: Memory) -> dict[int, Report]:

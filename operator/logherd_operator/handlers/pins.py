@@ -7,7 +7,7 @@ from typing import Any
 from logherd_operator.clients.api import Api, collection_of
 from logherd_operator.handlers.known import Key
 from logherd_operator.observed.slots import Component
-from logherd_operator.resources.pinning import ROLL_HASH, Pinned
+from logherd_operator.resources.pinning import Pinned, roll_hash_in
 
 __all__ = ["image_of", "read_founders", "read_pins"]
 
@@ -55,8 +55,7 @@ def _in_use(workload: Mapping[str, Any] | None) -> Pinned | None:
     if workload is None:
         return None
     template = dict(workload["spec"]["template"])
-    notes = template.get("metadata", {}).get("annotations") or {}
-    return Pinned(template=template, roll_hash=str(notes.get(ROLL_HASH, "")), rendered_by="")
+    return Pinned(template=template, roll_hash=roll_hash_in(template), rendered_by="")
 
 
 def image_of(pins: Mapping[Component, Pinned]) -> str | None:

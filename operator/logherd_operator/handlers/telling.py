@@ -44,7 +44,7 @@ def status_patch(group: Document, status: Document) -> dict[str, Any]:
 def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
     """The status of a spec that cannot be read, or of a group that cannot be looked at because the API server refuses
     that: one condition says why. The others are not told until that has changed, and everything else stays as it was
-    seen last."""
+    seen last, but for what counts by a spec that was another."""
     before: Document = group.get("status") or {}
     generation = int(group["metadata"].get("generation", 0))
     known = {each["type"]: each for each in before.get("conditions", ()) if "type" in each}
@@ -57,7 +57,9 @@ def invalid_status(group: Document, fault: str, when: str) -> dict[str, Any]:
     conditions.append(_invalid(fault, generation))
     for each in conditions:
         each["lastTransitionTime"] = _since(each, known, when)
-    return {**before, "phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
+    counted = {} if before.get("observedGeneration") == generation else {"updatedReplicas": 0}
+    told = {"phase": "Degraded", "observedGeneration": generation, "conditions": conditions}
+    return {**before, **counted, **told}
 
 
 def _invalid(fault: str, generation: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Orders:
 class Platform:
     """What the platform keeps. Counts are None before anything was made. A revision names what a place is made from.
 
+    `broker_template_old`: what brokers are made from is known to be of another spec than the one that is looked at.
     The claims: bytes of a volume that the platform would make for a new place; None where volumes have no size.
     `leader_address`: there is one that follows whom the controllers elect, and routes name that.
     """
@@ -38,6 +39,7 @@ class Platform:
     controllers: int | None = None
     broker_revision: str = ""
     controller_revision: str = ""
+    broker_template_old: bool = False
     broker_claim: int | None = None
     controller_claim: int | None = None
     leader_address: bool = True

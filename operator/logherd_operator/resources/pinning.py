@@ -14,7 +14,7 @@ from logherd_operator.resources.site import Document, Site
 from logherd_operator.spec.effects import CONFIG_LIVE
 from logherd_operator.spec.group import API_GROUP
 
-__all__ = ["ROLL_HASH", "Pinned", "pin", "roll_hash"]
+__all__ = ["ROLL_HASH", "Pinned", "pin", "roll_hash", "roll_hash_in"]
 
 ROLL_HASH = f"{API_GROUP}/roll-hash"
 _LENGTH = 16
@@ -52,6 +52,12 @@ def roll_hash(site: Site, component: Component) -> str:
     fields = _broker_fields(site) if component == "broker" else _controller_fields(site)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+def roll_hash_in(template: Document) -> str:
+    """As a template carries it; empty where it does not."""
+    notes = (template.get("metadata") or {}).get("annotations") or {}
+    return str(notes.get(ROLL_HASH, ""))
 
 
 def _broker_fields(site: Site) -> dict[str, Any]:

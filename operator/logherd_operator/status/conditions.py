@@ -193,6 +193,8 @@ def _config_applied(look: Look) -> Finding:
         return Finding("Unknown", "QuorumUnreachable", f"not changed before a controller answers: {held}")
     if observed.kept.refused or observed.kept.taken:
         return Finding("False", "NotKept", "; ".join((*observed.kept.refused, *observed.kept.taken)))
+    if observed.platform.broker_template_old:
+        return Finding("False", "PendingRestart", "what brokers are made from is not changed to what the spec says yet")
     return Finding("True", "Applied", "all brokers run with the wanted settings")
 
 

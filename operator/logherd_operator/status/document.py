@@ -35,7 +35,7 @@ def status_document(look: Look, before: Mapping[str, Any], *, name: str, generat
     found = findings(look)
     group = observed.group
     in_sync = len(group.in_sync) if group is not None else int(before.get("inSyncReplicas", 0))
-    wanted = observed.platform.broker_revision
+    wanted = None if observed.platform.broker_template_old else observed.platform.broker_revision
     running = [each for each in observed.brokers if each.instance is not None]
     return {
         "observedGeneration": generation,
