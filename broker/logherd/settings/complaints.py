@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["complain"]
+from logherd.settings.words import found_and_right, place
 
-_VALUE_LENGTH_MAX = 60
+__all__ = ["complain"]
 
 
 def complain(model: type[BaseModel], error: ValidationError, names: Mapping[str, str] | None = None) -> str:
@@ -20,19 +20,13 @@ def complain(model: type[BaseModel], error: ValidationError, names: Mapping[str,
 
 
 def _line(model: type[BaseModel], fault: Any, names: Mapping[str, str]) -> str:
-    location = [str(part) for part in fault["loc"]]
-    path = ".".join(location) or "the document"
+    path = place(fault)
     path = names.get(path, path)
-    message = str(fault["msg"]).removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
-        return f"{path}: unknown key; {_known_keys(model, location)}"
+        return f"{path}: unknown key; {_known_keys(model, [str(part) for part in fault['loc']])}"
     if fault["type"] == "missing":
         return f"{path}: missing; it has no default"
-    if isinstance(fault["input"], dict):  # a rule over several keys: the message names them
-        return f"{path}: {message}"
-    value = repr(fault["input"])
-    shown = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
-    return f"{path}: {shown} is not right: {message[:1].lower()}{message[1:]}"
+    return f"{path}: {found_and_right(fault)}"
 
 
 def _known_keys(model: type[BaseModel], location: list[str]) -> str:

@@ -22,13 +22,14 @@ from logherd.settings.quantities import (
     split_endpoint,
 )
 
-__all__ = ["ControllerSettings", "MemberSettings", "OwnNameServiceSettings"]
+__all__ = ["NODE_NAME", "ControllerSettings", "MemberSettings", "OwnNameServiceSettings"]
 
 _MIB = 1 << 20
 _COUNTS = (1, 3, 5)
 
 
-NodeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+NODE_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+NodeName = Annotated[str, Field(pattern=NODE_NAME, max_length=63)]
 
 
 class MemberSettings(Group):

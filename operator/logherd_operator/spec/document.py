@@ -14,10 +14,10 @@ from pydantic import BaseModel, ValidationError
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import BrokerGroup
 from logherd_operator.spec.unsupported import not_yet
+from logherd_operator.spec.words import found_and_right, place
 
 __all__ = ["parse_group", "parse_runnable", "runnable_group"]
 
-_VALUE_LENGTH_MAX = 60
 _TEXT_LENGTH_MAX = 1 << 20
 
 
@@ -113,20 +113,14 @@ def _parse_yaml(text: str, source: str) -> Any:
 
 
 def _line(fault: Any) -> str:
-    location = [str(part) for part in fault["loc"]]
-    path = ".".join(location) or "the document"
-    message = str(fault["msg"]).removeprefix("Value error, ")
+    path = place(fault)
     if fault["type"] == "extra_forbidden":
-        return f"{path}: unknown key; {_known_keys(location)}"
+        return f"{path}: unknown key; {_known_keys([str(part) for part in fault['loc']])}"
     if fault["type"] == "missing":
         return f"{path}: missing; it has no default"
-    if isinstance(fault["input"], dict | list | tuple):  # a rule over several values: the message names them
-        return f"{path}: {message}"
-    if fault["type"] == "literal_error" and isinstance(fault["input"], bool):
-        message += "; YAML reads a bare On or Off as a truth value, so put it in quotes"
-    value = repr(fault["input"])
-    shown = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
-    return f"{path}: {shown} is not right: {message[:1].lower()}{message[1:]}"
+    quotes = fault["type"] == "literal_error" and isinstance(fault["input"], bool)
+    hint = "; YAML reads a bare On or Off as a truth value, so put it in quotes" if quotes else ""
+    return f"{path}: {found_and_right(fault)}{hint}"
 
 
 def _known_keys(location: list[str]) -> str:

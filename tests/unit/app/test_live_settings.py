@@ -70,7 +70,7 @@ async def test_one_wrong_value_leaves_everything_as_it_is(options: BrokerOptions
     assert status == 400
     assert isinstance(said, dict)
     assert (said["field"], said["value"]) == ("store.reservedPercent", 99)
-    assert said["error"].startswith("store.reservedPercent: 99 is not right: input should be less than or equal to 50")
+    assert said["error"].startswith("store.reservedPercent: 99 is not right: write 50 or less")
     assert (applied, live.options, live.version) == ([], options, 0)
 
 

@@ -45,7 +45,7 @@ DOCUMENTS: tuple[Document, ...] = (
     Document({}, "characters", name="1orders"),
     Document({}, name="o1"),
     Document({"replicas": 7}),
-    Document({"replicas": 8}, "less than or equal to 7"),
+    Document({"replicas": 8}, "spec.replicas: "),
     Document({"replicas": 2, "replication": {"minInSyncReplicas": 2}}),
     Document({"replicas": 2, "replication": {"minInSyncReplicas": 3}}, "is above replicas"),
     Document({"replication": {"mode": "Raft"}}),

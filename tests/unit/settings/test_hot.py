@@ -79,10 +79,10 @@ def test_a_value_is_written_as_in_the_file_or_as_rocketmq_writes_it(options: Bro
         ({"store.segmentSize": "1MiB"}, "store.segmentSize: cannot be changed while this process runs"),
         ({"maxMessageSize": "1"}, "maxMessageSize: cannot be changed while this process runs"),
         ({"store.retention.age": "48x"}, "store.retention.age: '48x' is not right: write a whole number and one of ms"),
-        ({"store.retention.age": "1ms"}, "store.retention.age: 1 is not right: input should be greater than"),
+        ({"store.retention.age": "1ms"}, "store.retention.age: 1 is not right: write "),
         ({"fileReservedTime": "x"}, "fileReservedTime: 'x' is not right"),
-        ({"log.level": "loud"}, "log.level: 'loud' is not right: input should be 'debug', 'info'"),
-        ({"store.reservedPercent": True}, "store.reservedPercent: True is not right: write a whole number"),
+        ({"log.level": "loud"}, "log.level: 'loud' is not right: write debug, info"),
+        ({"store.reservedPercent": True}, "store.reservedPercent: true is not right: write a whole number"),
         ({"store.reservedPercent": 51, "log.level": "debug"}, "store.reservedPercent: 51 is not right"),
         (
             {"fileReservedTime": 1, "store.retention.age": "1h"},

@@ -70,7 +70,7 @@ def test_a_property_changes_only_what_it_names(tmp_path: Path) -> None:
         (
             "maxMessageSize",
             "1",
-            "properties.maxMessageSize: 1 is not right: input should be greater than or equal to 1024",
+            "properties.maxMessageSize: 1 is not right: write 1024 or more",
         ),
         ("defaultTopicQueueNums", "0", "properties.defaultTopicQueueNums: 0 is not right"),
     ],

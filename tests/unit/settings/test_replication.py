@@ -46,7 +46,7 @@ def test_a_broker_is_alone_by_default(tmp_path: Path) -> None:
         ("brokerId=0", "brokerId must be at least 1 with replication.mode controller"),
         ("replication.mode=alone", "mode alone needs no controllers"),
         ("replication.minInSync=4", "minInSync 4 must not exceed replicas 3"),
-        ("replication.peers.0=b0:1", "input should be greater than or equal to 1"),
+        ("replication.peers.0=b0:1", "replication.peers: the key '0' is not right: write 1 or more"),
         ("replication.peers.3=b3:0", "replication.peers.3: 'b3:0' is not right: needs a real port"),
         ("replication.sync=1", "replication.sync: unknown key; known here: followerReads, followerReadsBehind, mode"),
         ("nameService={mode: embedded}", "nameService"),
