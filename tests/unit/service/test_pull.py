@@ -12,7 +12,7 @@ from logherd.kit.javahash import java_hash
 from logherd.model.topic import GroupConfig, TopicConfig
 from logherd.net.intake import HEADER_SIZE
 from logherd.service.clients.registry import Connection, ConsumerProfile, Subscription
-from logherd.service.metadata import MetadataOptions
+from logherd.service.metadata import MetadataOptions, MetadataRefusedError, NotLeading
 from logherd.service.ports import PARKED, Reply, ReplyAfter
 from logherd.service.pull import PullOptions
 from logherd.service.pull.filters import parse_tags
@@ -236,6 +236,22 @@ def test_an_unknown_group_is_made_or_26(tmp_path: Path) -> None:
     refused(strict, 26, "group fresh does not exist", consumerGroup="fresh")
     for group in ("TOOLS_CONSUMER", "CID_RMQ_SYS_REVIVE_GROUP"):
         refused(strict, 17, "topic 'nothing'", consumerGroup=group, topic="nothing")
+
+
+def test_a_new_group_reads_while_it_cannot_be_logged(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a tool does with which somebody looks at what a full disk holds."""
+    send(rig)
+
+    def refuse(error: Exception) -> None:
+        raise error
+
+    for error, code in ((NotLeading("no"), 14), (MetadataRefusedError("no room"), 0)):
+        with monkeypatch.context() as full:
+            full.setattr("logherd.service.metadata.journal.Journal.append", lambda *_, error=error: refuse(error))
+            assert pulled(rig, consumerGroup="fresh").code == code
+            assert rig.metadata.groups.get("fresh") is None
+    assert pulled(rig, consumerGroup="fresh").code == 0
+    assert rig.metadata.groups.get("fresh") == GroupConfig("fresh")
 
 
 @pytest.mark.parametrize("group", ["", "a b", "g" * 249])

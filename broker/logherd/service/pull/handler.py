@@ -16,7 +16,7 @@ from logherd.service.clients.registry import ClientRegistry
 from logherd.service.dispatcher import RawHandler
 from logherd.service.errors import RequestError
 from logherd.service.group_names import check_group_name
-from logherd.service.metadata import Metadata, is_system_group
+from logherd.service.metadata import Metadata, MetadataRefusedError, NotLeading, is_system_group
 from logherd.service.offset_rules import OffsetRules
 from logherd.service.ports import PARKED, Answer, Reply, ReplyAfter, Request, Session
 from logherd.service.pull.filters import ForbiddenError, find_tag_codes, names_tags
@@ -180,7 +180,12 @@ class PullHandler:
                 f"group {name} does not exist and is not created by a pull; make it with updateSubGroup",
             )
         config = GroupConfig(name)
-        self._metadata.groups.put(config)
+        try:
+            self._metadata.groups.put(config)
+        except NotLeading:
+            raise
+        except MetadataRefusedError:
+            return config  # reads go on with a full disk, and a later pull makes the group
         return config
 
     def _commit(self, header: PullMessageHeader, session: Session) -> None:
