@@ -238,6 +238,7 @@ class GroupCore(Grounded):
         mine = view.master_registration == ground.me.registration and view.master == ground.me.broker_id
         if isinstance(event.answer, Granted) and mine:
             ground.holder.granted(event.answer, sent=event.sent)
+            self._liaison.leased(event.answer.holder_ms)
             self._on_granted(event.answer, view)
         self._role.learn(view)
 

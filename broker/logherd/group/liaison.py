@@ -22,6 +22,7 @@ class Liaison:
         self._ground = ground
         self._asked_at: int | None = None
         self._heard_at = ground.now
+        self._lease_ms: int | None = None
         self._number = self._answered = 0
         self._named_at = ground.now
         self._known = (ground.epoch, 0)
@@ -39,7 +40,17 @@ class Liaison:
     @property
     def missed(self) -> bool:
         """Whether two reports in a row were not answered: a lease lives for three."""
-        return self._ground.now - self._heard_at >= 2 * self._ground.options.beat_ms
+        return self._ground.now - self._heard_at >= 2 * self._beat_ms
+
+    @property
+    def _beat_ms(self) -> int:
+        """As it is set, but a lease lives for three, whatever is set here: the controllers say how long that is."""
+        beat_ms = self._ground.options.beat_ms
+        return beat_ms if self._lease_ms is None else min(beat_ms, self._lease_ms // 3)
+
+    def leased(self, lease_ms: int) -> None:
+        """The controllers have given a lease of that length."""
+        self._lease_ms = lease_ms
 
     def heard(self, sent: int, number: int) -> None:
         """The controllers have answered the report of this number, which left then."""
@@ -49,7 +60,8 @@ class Liaison:
     def on_tick(self, *, urgent: bool) -> None:
         """Register, or report."""
         options, now = self._ground.options, self._ground.now
-        wait = options.retry_ms if not self.registered else options.urgent_ms if urgent else options.beat_ms
+        beat_ms = min(options.urgent_ms, self._beat_ms) if urgent else self._beat_ms
+        wait = beat_ms if self.registered else options.retry_ms
         if self._asked_at is None or now - self._asked_at >= wait:
             self.speak()
 

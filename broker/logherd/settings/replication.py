@@ -148,8 +148,9 @@ class ReplicationSettings(FollowerReadSettings):
         description="A follower that has not been in step for so long leaves the in-sync set.",
     )  # fmt: skip
     heartbeat_ms: Milliseconds = Field(
-        default=500, alias="heartbeat", ge=100, le=10_000, description="How often the controllers hear of this broker."
-    )
+        default=500, alias="heartbeat", ge=100, le=10_000,
+        description="How often the controllers hear of this broker; of a leader three times in a lease at least.",
+    )  # fmt: skip
     learner: bool = Field(default=False, description="Follow without ever joining the in-sync set or leading.")
     priority: Whole = Field(
         default=0, ge=0, le=999, description="Of equally long logs the one with the smallest number leads."

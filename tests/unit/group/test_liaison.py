@@ -12,13 +12,14 @@ from logherd.controller.verdicts import Refusal
 from logherd.group.core import GroupCore
 from logherd.group.inputs import Health, Heard, Noticed, Received, Registered, Tick
 from logherd.group.options import GroupOptions
-from logherd.group.output import Ask, Leading
+from logherd.group.output import Ask, Fenced, Leading
 from logherd.group.seat import Seat
 from logherd.model.names import Epoch, Position
 from logherd.raft.memory import MemoryLog
 from logherd.raft.record import Kind
 from logherd.replication.epochs import Point
 from logherd.replication.messages import Envelope, Heartbeat, ReplicaId
+from logherd.replication.sender import ShipOptions
 from unit.group.stage import KEY, Node, Stage
 
 UNKNOWN = Withheld(None, Refusal.UNKNOWN_REPLICA)
@@ -109,6 +110,15 @@ def test_r21_the_controllers_hear_of_a_flush_that_does_not_end_and_of_whom_to_pr
     (first,) = alone().step(Tick(), OPTIONS.beat_ms).asks
     assert isinstance(first, Report)
     assert first.priority == 3
+
+
+def test_a_lease_lives_for_three_reports_however_rarely_they_are_set_to_be_made() -> None:
+    """The two are set at different processes, and this one while it runs."""
+    stage = Stage(options=GroupOptions(ship=ShipOptions(small_bytes=0), beat_ms=10_000))
+    leader = stage.run_until_served()
+    stage.run(30_000)
+    assert leader.heard(Fenced) == []
+    assert leader.core.leading is not None
 
 
 def test_r20_a_report_tells_of_which_of_those_before_it_the_answer_is_known() -> None:
