@@ -205,6 +205,24 @@ async def test_what_is_as_it_was_applied_is_not_said_to_wait_for_a_controller() 
     assert drive.condition("ConfigApplied")["reason"] == "Applied"
 
 
+async def test_files_are_kept_also_while_nobody_keeps_the_pods_that_start_from_them() -> None:
+    """As when somebody has deleted the StatefulSet without its pods, and the operator begins anew."""
+    drive = await founded()
+    pods, config = uids(drive), (drive.api.find(CONFIG) or {})["data"]
+    drive.kubelet.silent |= {f"{NAME}-controller-{n}" for n in range(3)}
+    drive.api.drop(BROKERS)
+    drive.begin()
+    drive.set_spec({**SPEC, "config": {"mappedFileSizeCommitLog": "1048576"}})
+    await drive.steps(60)
+    assert (drive.api.find(CONFIG) or {})["data"] == config
+    assert (drive.api.find(BROKERS), uids(drive)) == (None, pods)
+    assert drive.condition("ConfigApplied")["status"] == "False"
+    drive.kubelet.silent.clear()
+    await drive.settle()
+    assert (drive.api.find(CONFIG) or {})["data"] != config
+    assert (drive.status["updatedReplicas"], drive.status["phase"]) == (3, "Running")
+
+
 async def test_what_others_change_in_a_stateful_set_is_set_right_also_while_no_controller_answers() -> None:
     drive = await founded()
     before = drive.api.find(BROKERS) or {}

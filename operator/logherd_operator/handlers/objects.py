@@ -144,17 +144,21 @@ class Objects:
         neither is a StatefulSet whose pods would pass for up to date with files that are not. What was applied already
         goes with those that are there; and the controllers' own pods may be what has to be set right.
 
+        Pods that somebody left without their StatefulSet count as much; mere volumes do not: a group that is made again
+        over those needs its files before its controllers can tell.
+
         Of a group that leads itself nothing in them rests on that, and what keeps all its brokers from starting may be.
         """
         brokers, path = sight.site.workload("broker"), path_of(document)
         observed, led_by_others = sight.observed, sight.site.group.spec.by_controllers
-        if not led_by_others or observed.group is not None or observed.platform.brokers is None:
+        standing = [each.instance for each in observed.brokers if each.instance is not None]
+        begun = observed.platform.brokers is not None or standing
+        if not led_by_others or observed.group is not None or not begun:
             return False
         if memory.applied.get(path, ("", 0.0))[0] == _known_digest(path, memory):
             return False
         if _what(document) == f"StatefulSet {brokers}":  # where no broker runs, a new template may be what is wanting
-            places = (each.instance for each in observed.brokers)
-            return any(each is not None and not each.failing and not each.unstarted for each in places)
+            return any(not each.failing and not each.unstarted for each in standing)
         return _what(document) == f"ConfigMap {brokers}-config"
 
     async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:
