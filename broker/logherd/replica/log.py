@@ -288,6 +288,8 @@ def _without_blank(store: MessageStore, after: int, bytes_max: int) -> tuple[mem
     head = view[-BLANK_SIZE_MIN:]
     if end - size > after:
         return view[:-BLANK_SIZE_MIN], end - size
+    if end == store.end_position:
+        raise RecordError(f"no record is behind the blank at position {after} yet")
     more, more_end = store.read_raw(end, bytes_max)
     if following := _blank_size(memoryview(more), more_end - end):
         more, more_end = memoryview(more)[:-BLANK_SIZE_MIN], more_end - following

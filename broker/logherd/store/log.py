@@ -152,9 +152,19 @@ class CommitLog:
                 needed = self._options.segment_bytes + (0 if reserve else self._options.reserve_bytes)
                 raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
         elif end > self.active.end:
-            self._roll(self.upcoming)
+            return self._roll_for(size, self.upcoming, reserve=reserve)
         self._set_limit()
         return self.end_position
+
+    def _roll_for(self, size: int, upcoming: Segment, *, reserve: bool) -> int:
+        """Move on for a record; undone if it is refused there, as a blank belongs to the record behind it."""
+        end = self.end_position
+        self._roll(upcoming)
+        try:
+            return self._make_room(size, reserve=reserve)
+        except StoreFull:
+            self.cut(end)
+            raise
 
     def ensure_room(self, size: int, largest: int) -> None:
         """Prepare for records of `size` bytes together, none above `largest`, that are to be appended all or none.
@@ -172,7 +182,8 @@ class CommitLog:
                 needed = options.reserve_bytes + options.segment_bytes
                 raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
         if self.upcoming is not None:
-            beyond = size - (left - largest) - (self.upcoming.size - largest)
+            kept = options.kept_bytes(self.upcoming.size)
+            beyond = 0 if size <= left else size - (left - largest) - (self.upcoming.size - kept)
             further = -(-max(beyond, 0) // (options.segment_bytes - largest))
             if further and self._writer.free_bytes - further * options.segment_bytes < options.reserve_bytes:
                 needed = options.reserve_bytes + further * options.segment_bytes

@@ -377,6 +377,8 @@ def test_a_blank_that_a_crash_left_at_the_end_is_cut_so_that_no_epoch_is_guessed
     data, end = log.store.read_raw(before, 1)
     follower.store.append_raw(data, before, end=end)
     assert follower.store.end_position == SEGMENT
+    with pytest.raises(UnreadableError, match="no record is behind the blank"):
+        follower.read(before, 1000)
     flush(follower)
     follower.store.close()
     again = open_log(disk, [(1, 0)])
