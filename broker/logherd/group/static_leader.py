@@ -7,6 +7,7 @@ from logherd.group.ground import Ground
 from logherd.group.leading import Leadership
 from logherd.group.messages import Contradicted
 from logherd.group.output import Behind, Closed, Draining, Strange
+from logherd.group.seat import process_of
 from logherd.group.table import Table, table_number
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import NOWHERE, Point
@@ -32,7 +33,7 @@ class StaticLeader(Leadership):
         """Set when a follower has what was committed under this very table, and this log has not."""
         self._behind: tuple[BrokerId, ...] = ()
         self._draining = False
-        self._contradicted: list[ReplicaId] = []
+        self._contradicted: dict[BrokerId, ReplicaId] = {}
 
     def leased(self, now: int) -> bool:
         """Whether enough synchronous followers are bound to this leader."""
@@ -123,8 +124,11 @@ class StaticLeader(Leadership):
             self.lost = f"{sender} has {committed}, which was committed under this table and is not here"
             return
         self._ground.send(sender, Contradicted(committed))
-        if sender not in self._contradicted and table_number(committed.epoch) >= self.table.forgiven:
-            self._contradicted.append(sender)
+        process = process_of(sender)
+        if process is None or table_number(committed.epoch) < self.table.forgiven:
+            return
+        if self._contradicted.get(process.broker_id) != sender:
+            self._contradicted[process.broker_id] = sender
             self._ground.report(Strange(sender, f"has {committed}, which is not here"))
 
     def _wanted(self) -> Iterable[BrokerId]:

@@ -47,7 +47,7 @@ class Shipper:
         self._options = options
         self._commit = commit
         self._senders: dict[ReplicaId, Sender] = {}
-        self._retired: dict[ReplicaId, int] = {}
+        self._retired = 0
         self._beat_at = now
         self._muted = False
         self._bucket = TokenBucket(options.catch_up_bytes_per_second, options.window_bytes)
@@ -98,13 +98,13 @@ class Shipper:
 
     def _on_followers(self, event: FollowersSet, now: int, out: ShipOutput) -> None:
         for peer in [peer for peer in self._senders if peer not in event.peers]:
-            self._retired[peer] = self._senders.pop(peer).generation
+            # The highest of all: names come and go as long as it leads, and who comes back has seen no higher one.
+            self._retired = max(self._retired, self._senders.pop(peer).generation)
             self.rounds.forget(peer)
         for peer in event.peers:
             if peer not in self._senders:
                 window = Window(self._options.window_messages, self._options.window_bytes)
-                generation = self._retired.pop(peer, 0) + 1
-                self._senders[peer] = Sender(peer, window, self._log.end, generation=generation)
+                self._senders[peer] = Sender(peer, window, self._log.end, generation=self._retired + 1)
         self._pump_all(now, out)
 
     def _on_connected(self, event: Connected, now: int, out: ShipOutput) -> None:

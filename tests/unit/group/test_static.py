@@ -215,6 +215,13 @@ def test_what_an_asynchronous_leader_alone_had_is_given_up_only_by_a_promotion_t
     assert not old.heard(MustRebuild, Cut)
     assert "nobody has accepted that loss" in old.heard(Strange)[-1].reason  # type: ignore[attr-defined]
     assert len(new.heard(Strange)) == 1
+    for starts in range(2, 4):
+        ring.kill(old)
+        ring.restart(old)
+        ring.run(3_000)
+        assert len(new.heard(Strange)) == starts, "once of each process"
+    leading = new.core.leading
+    assert len(leading._contradicted) == 1, "of a broker the latest process is remembered"
     assert new.serves is not None
     ring.assign(promoted(ring, ring.nodes[3], loss=True))
     assert ring.until_served(by=3)

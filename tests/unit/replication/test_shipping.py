@@ -387,6 +387,19 @@ def test_a_follower_taken_away_and_added_again_goes_on_counting_generations() ->
     assert appends(out.messages, F)[0].generation == 3
 
 
+def test_no_follower_that_went_is_remembered_by_name() -> None:
+    """With each of its starts a broker follows under another name, for as long as one leadership lasts."""
+    ship = in_step(log_of(1))
+    for number in range(50):
+        name = ReplicaId(f"f.{number}")
+        ship.step(FollowersSet((G, name)), number)
+        ship.step(Connected(name), number)
+    known = [each for each in vars(ship).values() if isinstance(each, dict)]
+    assert {name for each in known for name in each} == {G, name}
+    first = ship.step(FollowersSet((G, ReplicaId("f.0"))), 50)
+    assert appends(first.messages, ReplicaId("f.0"))[0].generation > 2, "what it was told before is older"
+
+
 def test_a_straggler_of_an_old_connection_is_dropped() -> None:
     log = log_of(1)
     receiver = Receiver(log, DurableEnd(log.end), Position(0))
