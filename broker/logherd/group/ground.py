@@ -187,7 +187,7 @@ class Ground:
         clock = self.clock
         if now < clock.now:
             broken("the clock never goes back", now, clock.now)
-        if now - clock.now >= self.options.lag_ms // 2:
+        if now - clock.now >= min(self.options.lag_ms, self.options.stall_ms) // 2:
             clock.gap_at = now
         clock.now = now
         return self.log.end != self._progress.end

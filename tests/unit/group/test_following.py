@@ -7,6 +7,7 @@ from logherd.controller.values import BrokerId, Registration
 from logherd.group.attendance import Follower
 from logherd.group.inputs import Drain, Health, Linked, Received, Unlinked
 from logherd.group.messages import Presence
+from logherd.group.options import GroupOptions
 from logherd.group.output import Drained, Following, MustRebuild, Output
 from logherd.group.seat import Process, replica_of
 from logherd.kit.errors import InvariantError
@@ -26,6 +27,7 @@ from logherd.replication.messages import (
     ReadAsk,
     ReplicaId,
 )
+from logherd.replication.sender import ShipOptions
 from unit.group.stage import Node, Stage
 
 STRANGER = ReplicaId("9.0000000000000063")
@@ -33,9 +35,9 @@ LATER = Epoch(7)
 """An epoch that nobody here has led."""
 
 
-def begun() -> tuple[Stage, Node, Node]:
+def begun(options: GroupOptions | None = None) -> tuple[Stage, Node, Node]:
     """A leader, and one who has everything that is committed: several records, all of them of the first epoch."""
-    stage = Stage()
+    stage = Stage(options=options)
     leader = stage.run_until_served()
     stage.run(500)
     for _ in range(3):
@@ -176,8 +178,13 @@ def test_a_follower_whose_disk_does_not_answer_says_so() -> None:
     assert answers[-1].busy
 
 
-def test_a_sleep_of_the_process_is_not_held_against_its_disk() -> None:
-    stage, leader, follower = begun()
+@pytest.mark.parametrize("lag_ms", [1_500, 60_000])
+def test_a_sleep_of_the_process_is_not_held_against_its_disk(lag_ms: int) -> None:
+    """However long followers may lag."""
+    ship = ShipOptions(small_bytes=0)
+    stage, leader, follower = begun(
+        GroupOptions(ship=ship, lag_ms=lag_ms, alone_ms=4 * lag_ms, alone_ms_max=4 * lag_ms)
+    )
     follower.slow = True
     leader.append()
     stage.run(100)
