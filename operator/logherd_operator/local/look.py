@@ -3,6 +3,7 @@ from files. Changes nothing; blocks for some seconds for each process that lives
 """
 
 import json
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -177,7 +178,8 @@ def _instance(place: PlaceState, page: Page, folder: Folder) -> Instance | None:
             return None
         code = "" if place.ended is None else f" with code {place.ended}"
         said = last_words(log, place.log_begin)
-        return replace(instance, failing=said or f"its guardian has ended{code} and said nothing")
+        full = "" if said or shutil.disk_usage(folder.path).free else "; its disk is full, also for its log"
+        return replace(instance, failing=said or f"its guardian has ended{code} and said nothing{full}")
     if place.leaving:
         return replace(instance, leaves_by=time.time() + TOLD_SECONDS)
     if place.told is not None and is_alive(place.told.pid, place.told.ticks):

@@ -1,15 +1,21 @@
 """Why a place does not serve, from the end of its log: what its process said last and what its guardian makes of it;
 and whether that had to kill it."""
 
+import json
 import re
 from pathlib import Path
 
 __all__ = ["cannot_start", "last_words", "was_killed"]
 
 _TAIL_BYTES = 16_384
-_TAIL_LINES = 5
 _GUARDIAN = re.compile(r'(?:\S+Z )?logherd-guardian: |\{.*"source": "logherd.guardian", "message": "')
 """What its lines begin with; releases before tell no time and know no JSON."""
+_LOGGED = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+(?: (?P<level>[A-Z]+) [\w.]+: (?P<message>.+?)(?P<fields>(?: \w+=.*)?)$)?"
+)
+_REASON = re.compile(r' (?:reason|error)=("(?:[^"\\]|\\.)*"|\S+)')
+_RAISED = re.compile(r"[\w.]*(?:Error|Exception|Warning)(?:: (?:\[Errno [0-9]+\] )?(?P<said>.+))?$")
+_SEVERE = ("WARNING", "ERROR", "CRITICAL")
 _HOPELESS = "which means that it cannot start"
 
 
@@ -46,7 +52,35 @@ def _sentence(lines: list[str]) -> str:
     if said:
         return said[-1].partition(": ")[2]
     others = [line for line in lines if line and not _GUARDIAN.match(line)]
-    return " / ".join(others[-_TAIL_LINES:])
+    return next((words for line in reversed(others) if (words := _in_words(line))), "")
+
+
+def _in_words(line: str) -> str:
+    """What a line of a log or of a traceback says to a person; "" if that is nothing, or the line was cut short."""
+    if line.startswith("{"):
+        return _entry_in_words(line)
+    logged = _LOGGED.match(line)
+    if logged is not None:
+        reason = _REASON.search(logged["fields"] or "")
+        value = "" if reason is None else reason[1]
+        value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+        return _reasoned(logged["level"], logged["message"] or "", value)
+    raised = _RAISED.match(line)
+    if raised is not None:
+        return raised["said"] or ""
+    return "" if line.startswith((" ", "Traceback ")) else line
+
+
+def _entry_in_words(line: str) -> str:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return ""
+    return _reasoned(entry.get("level"), str(entry.get("message", "")), entry.get("reason") or entry.get("error"))
+
+
+def _reasoned(level: str | None, message: str, reason: object) -> str:
+    return "" if level not in _SEVERE else f"{message}: {reason}" if reason else message
 
 
 def _lines(log: Path, begin: int) -> list[str]:

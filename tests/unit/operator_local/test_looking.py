@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,3 +62,41 @@ def test_where_no_guardian_lives_nobody_is_asked(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("logherd_operator.local.look.ask", lambda *given: asked.append(given))
     look_at(of_one(1 << 22), Folder(tmp_path))
     assert asked == []
+
+
+TIME = "2026-01-02T03:04:05.678Z"
+STOPS = '"time": "2026-01-02T03:04:05.678Z", "level": "ERROR", "source": "logherd.app", "message": "process stops"'
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (f'{TIME} ERROR logherd.app: process stops process=broker reason="No space left on device"\n',
+         "process stops: No space left on device"),
+        (f"{TIME} ERROR logherd.app: process stops reason=full\n{TIME} INFO logherd.net: closed remote=a:1\n",
+         "process stops: full"),
+        (f'{TIME} ERROR logherd.app: it fails reason="No \\"space\\" left"\n', 'it fails: No "space" left'),
+        (f"{{{STOPS}, \"reason\": \"No space left on device\"}}\n", "process stops: No space left on device"),
+        (f"{{{STOPS}}}\n{{\"time\": \"2026-01-02T0", "process stops"),
+        (f"{TIME} WARNING logherd.net: closed\n{TIME} ERROR logherd.ap", "closed"),
+        ("Traceback (most recent call last):\n  File \"x.py\", line 1\nOSError: [Errno 28] No space left on device\n",
+         "No space left on device"),
+        (f"{TIME} ERROR logherd.app: it fails\nlogherd broker: port 1 is taken\n", "port 1 is taken"),
+        ("nohup: ignoring input\n", "nohup: ignoring input"),
+        (f"{TIME} INFO logherd.net: closed\n{{\"time\": 1}}\n{{\"ti", "its guardian has ended and said nothing"),
+    ],
+)  # fmt: skip
+def test_why_a_guardian_has_ended_is_told_in_words_and_not_in_lines_of_its_log(
+    tmp_path: Path, log: str, why: str
+) -> None:
+    tmp_path.joinpath("broker-1.log").write_text(log)
+    (broker,) = document_of(look_at(of_one(1 << 22), Folder(tmp_path)), None)["brokers"]
+    assert broker["why"] == why
+
+
+def test_that_a_full_disk_has_kept_a_log_from_saying_why_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logherd_operator.local.look.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    (broker,) = document_of(look_at(of_one(1 << 22), Folder(tmp_path)), None)["brokers"]
+    assert broker["why"] == "its guardian has ended and said nothing; its disk is full, also for its log"
