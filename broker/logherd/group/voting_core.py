@@ -223,7 +223,8 @@ class VotingCore:
                 return (_of_others(event),)
             case Health():
                 self._wishes.health = event
-                full = raft_inputs.DiskFull(not event.room, short=not event.takes_messages)
+                short = not event.takes_messages
+                full = raft_inputs.DiskFull(not event.room, short=short, barrier=event.barrier)
                 return (full, raft_inputs.StoreBroken(not event.healthy))
             case HandOver():
                 return self._hand_over(event)

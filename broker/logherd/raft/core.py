@@ -168,7 +168,7 @@ class RaftCore:
             case ImageKept():
                 self._on_image(event.image)
             case DiskFull():
-                self._ground.disk.fill(full=event.full, short=event.short, now=self._ground.clock.now)
+                self._ground.disk.fill(event, self._ground.clock.now)
             case StoreBroken():
                 self._ground.disk.broken = event.broken
                 if event.broken and isinstance(self._role, Leader):

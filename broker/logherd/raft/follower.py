@@ -146,8 +146,7 @@ class Follower:
                 generation=known.generation, verified=known.verified,
             )  # fmt: skip
         busy = ground.full or ground.stalled
-        short = ground.disk.short or ground.disk.broken  # Who will not lead says so: nobody hands over to it.
-        done = self._receiver.step(FromLeader(body, busy, short), ground.clock.now)
+        done = self._receiver.step(FromLeader(body, busy, ground.disk.unwilling), ground.clock.now)
         ground.progress.exchange = Exchange(ground.term, self._receiver.generation, self._receiver.verified)
         self._carry_out(leader, done)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from logherd.kit.errors import broken, ensure
 from logherd.kit.recurrence import Recurrence
 from logherd.model.names import Epoch, Position
+from logherd.raft.inputs import DiskFull
 from logherd.raft.members import Configuration, MembersLog
 from logherd.raft.options import Jitter, RaftOptions
 from logherd.raft.output import (
@@ -116,20 +117,27 @@ class _Tokens:
 
 @dataclass(slots=True)
 class _Disk:
-    """`full`: no records can be taken. `short`: none of clients, since `short_since`. `broken`: the store does not
-    work. `relieved`: that this member has given leadership away while it was short."""
+    """`full`: no records can be taken. `short`: none of clients, since `short_since`. `barrier`: that of a term can be
+    appended. `broken`: the store does not work. `relieved`: that this member has given leadership away while it was
+    short."""
 
     full: bool = False
     short: bool = False
+    barrier: bool = True
     broken: bool = False
     short_since: int = 0
     relieved: Recurrence = field(default_factory=lambda: Recurrence(doublings_max=_RELIEF_DOUBLINGS_MAX))
 
-    def fill(self, *, full: bool, short: bool, now: int) -> None:
+    @property
+    def unwilling(self) -> bool:
+        """Whether nobody should hand leadership over to this member."""
+        return self.short or self.broken or not self.barrier
+
+    def fill(self, news: DiskFull, now: int) -> None:
         """How much room there is from now on."""
-        if short and not self.short:
+        if news.short and not self.short:
             self.short_since = now
-        self.full, self.short = full, short
+        self.full, self.short, self.barrier = news.full, news.short, news.barrier
 
     def wants_relief(self, first_ms: int, now: int) -> bool:
         """Whether a leader should give leadership to who has space: at once if it can take no records at all, else when
@@ -220,7 +228,7 @@ class Ground:
     @property
     def unable(self) -> bool:
         """Whether this member's disk would not let it lead."""
-        return self.stalled or self.disk.full or self.disk.broken
+        return self.stalled or self.disk.full or self.disk.broken or not self.disk.barrier
 
     @property
     def grown(self) -> bool:

@@ -126,11 +126,13 @@ class DiskFull:
     """The reserve of the disk is touched (or free again): no records, but votes and heartbeats go on.
 
     `short`: where the owner appends, clients' records are refused already and others are taken. Such a leader hands
-    over to who has space once that has lasted, and such a follower stands after all who have (H4).
+    over to who has space once that has lasted, and such a follower stands after all who have (H4). Without `barrier`
+    the owner could not append the record with which a term begins: nobody stands for one, but who leads goes on.
     """
 
     full: bool
     short: bool = False
+    barrier: bool = True
 
 
 @dataclass(frozen=True, slots=True)

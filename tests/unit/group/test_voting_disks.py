@@ -240,6 +240,47 @@ def test_a_leader_whose_barrier_found_no_room_gives_way_at_once() -> None:
     ring.until_served()
 
 
+@pytest.mark.parametrize("place", range(2))
+def test_who_has_no_room_for_a_barrier_is_not_elected(place: int) -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    ring.run(500)
+    able = others(ring, leader)
+    barred = able.pop(place)
+    barred.feed(Health(barrier=False))
+    ring.kill(leader)
+    ring.until_served(6_000, by=able[0].id)
+    assert not barred.heard(Leading)
+
+
+def test_nobody_stands_without_room_for_a_barrier_until_there_is() -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    ring.run(500)
+    left = others(ring, leader)
+    for node in left:
+        node.feed(Health(barrier=False))
+    ring.kill(leader)
+    ring.run(20_000)
+    assert {node.core.epoch for node in left} == {leader.core.epoch}, "no terms are used up"
+    left[1].feed(Health())
+    ring.until_served(6_000, by=left[1].id)
+
+
+def test_a_leader_that_has_no_room_for_another_barrier_leads_on_and_hands_over_to_who_has() -> None:
+    ring = VotingRing()
+    leader = ring.until_served()
+    ring.run(500)
+    barred, heir = others(ring, leader)
+    for node in (leader, barred):
+        node.feed(Health(barrier=False))
+    ring.run(5_000)
+    assert ring.leader is leader
+    assert leader.core.closed(ring.now) is None
+    leader.feed(HandOver())
+    ring.until_served(500, by=heir.id)
+
+
 @pytest.mark.parametrize("place", range(4))
 def test_a_candidate_whose_vote_does_not_become_durable_leaves_the_election_to_the_others(place: int) -> None:
     ring = VotingRing(5)
