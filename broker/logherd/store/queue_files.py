@@ -204,14 +204,24 @@ class UnitWriter:
 
     def first_kept(self, topic: str, queue_id: int, min_position: int, end: int) -> int:
         """The first unit of the first file that has a record at or above `min_position`, or of the last file. Files
-        from unit `end` on are what is left of an earlier queue of this name."""
+        from unit `end` on are what is left of an earlier queue of this name.
+
+        A file of which the disk does not give that stays as long as the one behind it: no record of it is newer."""
         directory = queue_directory(self._root, topic, queue_id)
         names = [name for name in self._files.list(directory) if name < queue_file_name(end)]
+        unknown = ""
         for name in names[:-1]:
-            last = self.cache.get(f"{directory}/{name}").read((self._units - 1) * UNIT_SIZE, 8)
+            try:
+                last = self.cache.get(f"{directory}/{name}").read((self._units - 1) * UNIT_SIZE, 8)
+            except OSError as error:
+                if not is_unreadable(error):
+                    raise
+                unknown = unknown or name
+                continue
             if len(last) == 8 and int.from_bytes(last) >= min_position:
-                return int(name) // UNIT_SIZE
-        return int(names[-1]) // UNIT_SIZE if names else 0
+                return int(unknown or name) // UNIT_SIZE
+            unknown = ""
+        return int(unknown or names[-1]) // UNIT_SIZE if names else 0
 
     def remove_before(self, topic: str, queue_id: int, unit: int) -> None:
         """Delete the queue's files before the one that begins with `unit`."""

@@ -10,7 +10,7 @@ from logherd.store.consume_queue import UNIT_SIZE
 from logherd.store.options import DerivedOptions, LogOptions, RetentionOptions, StoreOptions
 from logherd.store.tools import verify
 from unit.store.bad_disk import BLOCK, BadFiles, survives
-from unit.store.helpers import SimClock, append, bodies, flush, settle
+from unit.store.helpers import SimClock, append, bodies, flush, settle, small_options
 
 OPTIONS = StoreOptions(
     log=LogOptions(segment_bytes=1 << 20, record_bytes_max=9000, batch_bytes_max=1 << 16, reserve_bytes=0,
@@ -52,6 +52,36 @@ def test_units_that_are_lost_where_the_next_ones_go_are_derived_again_at_the_nex
     assert any("byte 4096 cannot be read" in note for note in store.recovery.notes)
     add(store, 280, 30)
     assert len(bodies(store)) == 310
+    store.close()
+    assert verify(tmp_path, files).whole
+
+
+@pytest.mark.parametrize(("lost", "kept"), [((), 4), ((0,), 4), ((0, 1, 2), 4), ((3,), 3), ((4,), 4), ((3, 4), 3)])
+def test_files_of_units_that_are_lost_go_with_those_behind_them(
+    tmp_path: Path, lost: tuple[int, ...], kept: int
+) -> None:
+    """Nobody reads such old units, so the next process finds the files as long as they should be."""
+    files, options = BadFiles(), small_options(retention={"bytes_max": 1}, derived={"queue_file_units": 16})
+    store = MessageStore.open(tmp_path, options, files, clock=SimClock())
+    while store.end_position < 6 * 8192:
+        append(store)
+        flush(store)
+    settle(store)
+    queue = tmp_path / "consumequeue/T/0"
+    names = sorted(path.name for path in queue.iterdir())
+    for number in lost:
+        files.lose(f"{queue}/{names[number]}", 0)
+    store.apply_retention(0, 2 * 8192)
+    settle(store)
+    assert min(path.name for path in queue.iterdir()) == names[kept]
+    store.close()
+    store = MessageStore.open(tmp_path, options, files, clock=SimClock())
+    assert store.recovery.derived == "whole"
+    store.advance(store.end_position)
+    store.apply_retention(0, 5 * 8192)
+    settle(store)
+    assert min(path.name for path in queue.iterdir()) > names[4]
+    assert len(bodies(store)) > 0
     store.close()
     assert verify(tmp_path, files).whole
 
