@@ -209,7 +209,7 @@ class ReplicaStore:
 
     @property
     def tight(self) -> bool:
-        """Whether it may be full after any `write`, because its disk is."""
+        """Whether the next `write` may need a segment that is not there: look at `full` before each."""
         return self._extent.is_tight
 
     # ---- what is flushed, and what is committed ----------------------------------------------------------------

@@ -51,7 +51,7 @@ class Extent(Protocol):
 
     @property
     def is_tight(self) -> bool:
-        """Whether there is no further segment, nor space for one."""
+        """Whether there is no further segment, and what another replica appends next may need one."""
 
 
 class CommitLog:
@@ -113,16 +113,18 @@ class CommitLog:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is a further segment, or space for one, or no need of one whatever another replica appends
-        next. Not earlier, for what is left then is what a full disk has for metadata."""
-        if not self.is_tight:
-            return True
-        longest = self._options.foreign_bytes(self.active.size)
-        return self.active.end - self.end_position > longest + BLANK_SIZE_MIN
+        """Whether there is no need of a further segment whatever another replica appends next, or there is one. It is
+        made then: that the system says there is space need not mean that a file can be. Not earlier, for what is left
+        then is what a full disk has for metadata."""
+        try:
+            return not self.is_tight or self.prepare_roll()
+        except StoreStopped:  # whoever writes next hears of it
+            return False
 
     @property
     def is_tight(self) -> bool:
-        return self.upcoming is None and self._writer.free_bytes < self._options.segment_bytes
+        longest = self._options.foreign_bytes(self.active.size)
+        return self.upcoming is None and self.active.end - self.end_position <= longest + BLANK_SIZE_MIN
 
     @property
     def has_room_to_lead(self) -> bool:

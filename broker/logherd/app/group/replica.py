@@ -171,7 +171,7 @@ class Replica:
     def receive(self, envelopes: Sequence[Envelope]) -> None:
         """Messages of other replicas have arrived."""
         for envelope in envelopes:
-            if self.log.tight:  # a tick comes too late
+            if self.log.tight and self.failure is None:  # a tick comes too late
                 self._look_at_disk()
             self._feed(Received(envelope))
             self.mode.received(envelope)

@@ -154,6 +154,15 @@ async def test_a_follower_on_a_full_disk_looks_at_it_before_each_message() -> No
     ]  # fmt: skip
 
 
+async def test_a_replica_that_has_ended_looks_at_its_disk_no_more() -> None:
+    """A segment would be made in the folder of a log that is closed."""
+    world = World(leads=False)
+    world.replica.end()
+    world.tight = True
+    world.store = SimpleNamespace()
+    world.replica.receive([MESSAGE])
+
+
 async def test_what_a_follower_was_sent_goes_to_its_disk_at_once() -> None:
     world = World(leads=False)
     world.replica.receive([MESSAGE, MESSAGE])
