@@ -21,9 +21,13 @@ from logherd.replication.epochs import Point
 from logherd.replication.messages import ReplicaId
 from logherd.store import StoreDamaged, begin_again
 from logherd.store.files import Files
+from logherd.store.recovery import look
+from logherd.store.recovery_rows import StoreAction
 from logherd.telemetry.log import Log
 
-__all__ = ["LogContradicted", "MustAcceptBare", "MustStartAgain", "begin_anew", "failure_of", "set_aside"]
+__all__ = [
+    "LogContradicted", "MustAcceptBare", "MustStartAgain", "begin_anew", "failure_of", "renew_if_lost", "set_aside",
+]  # fmt: skip
 
 _log = Log("logherd.group")
 
@@ -93,6 +97,20 @@ def begin_anew(files: Files, file: ReplicaFile, why: MustStartAgain) -> None:
             file.doubt(doubtful=doubtful)
         return
     set_aside(files, file, str(why))
+
+
+def renew_if_lost(files: Files, directory: str) -> None:
+    """A replica whose log is gone with all that tells of it is another store, as one whose disk was lost: log and
+    checkpoint are made, durably, before its file is, so that only a deletion takes them. Call it before the store is
+    opened, which makes them anew. Blocks; durable.
+
+    Raises: StoreDamaged, StoreVersionError, ReplicaFileError, StoreFull, OSError.
+    """
+    if ReplicaFile.is_there(files, directory):
+        found = look(files, directory)
+        if found.row.action is StoreAction.CREATE and found.checkpoint is None:
+            _log.warning("this replica's file is there without a log: it is another store from now on")
+            ReplicaFile.renew_at(files, directory)
 
 
 def set_aside(files: Files, file: ReplicaFile, reason: str) -> None:

@@ -16,7 +16,14 @@ from logherd.app.binding import bind
 from logherd.app.clock import boot_ms
 from logherd.app.engine import BrokerFailed, Flushes
 from logherd.app.group import news
-from logherd.app.group.beginning import LogContradicted, MustAcceptBare, MustStartAgain, begin_anew, failure_of
+from logherd.app.group.beginning import (
+    LogContradicted,
+    MustAcceptBare,
+    MustStartAgain,
+    begin_anew,
+    failure_of,
+    renew_if_lost,
+)
 from logherd.app.group.damages import Damages, MustHeal
 from logherd.app.group.giving import Giving
 from logherd.app.group.leadership import GroupLeadership
@@ -126,6 +133,7 @@ class GroupEngine:
         `healing` if there are others to fetch from.
         """
         group = GroupKey(options.cluster_name, options.broker_group)
+        renew_if_lost(_FILES, options.data_dir)
         store = open_store(options, store_host=store_host, clock=clock, cached_files=cached_files)
         try:
             file = ReplicaFile.open(

@@ -2,14 +2,16 @@
 
 import pytest
 
-from logherd.app.group.beginning import MustStartAgain, begin_anew
+from logherd.app.group.beginning import MustStartAgain, begin_anew, renew_if_lost
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.group.output import Promise
 from logherd.model.names import Epoch, Position
 from logherd.replication.epochs import Point
 from logherd.replication.messages import ReplicaId
+from logherd.store import MessageStore
 from sim.disk import SimDisk
 from unit.app.group.stand import OPTIONS, Stand
+from unit.store.helpers import ROOT, SimClock
 
 BASE = Point(Epoch(3), Position(4 * OPTIONS.log.segment_bytes))
 WHY = MustStartAgain("the start is gone", BASE)
@@ -62,3 +64,28 @@ def test_one_that_was_in_doubt_before_stays_so() -> None:
     stand.file.doubt(doubtful=True)
     begin_anew(stand.disk, stand.file, WHY)
     assert reopened(stand).promise.doubtful
+
+
+@pytest.mark.parametrize("mode", ["controller", "raft", "static"])
+@pytest.mark.parametrize("lost", [("checkpoint",), ("checkpoint", "store.json")])
+def test_one_whose_log_is_gone_with_its_checkpoint_is_another_store(mode: str, lost: tuple[str, ...]) -> None:
+    stand = closed(mode)
+    before = stand.file.store_id
+    renew_if_lost(stand.disk, str(ROOT))
+    assert reopened(stand).store_id == before
+    stand.disk.remove_directory(f"{ROOT}/commitlog")
+    for name in lost:
+        stand.disk.unlink(f"{ROOT}/{name}")
+    renew_if_lost(stand.disk, str(ROOT))
+    again = reopened(stand)
+    assert again.store_id != before
+    assert again.promise == KEPT, "it voted, and others may count on that"
+    MessageStore.open(ROOT, OPTIONS, stand.disk, clock=SimClock()).close()
+    renew_if_lost(stand.disk, str(ROOT))
+    assert reopened(stand).store_id == again.store_id
+
+
+def test_where_no_replica_was_nothing_is_renewed() -> None:
+    disk = SimDisk()
+    renew_if_lost(disk, str(ROOT))
+    assert not disk.names

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -200,6 +201,18 @@ async def test_a_replica_whose_segments_are_to_have_another_length_is_refused_an
     interrupted.unlink()
     with opened(tmp_path) as engine:
         assert (engine.store.recovery.store, engine.store.recovery.tail) == ("ours", "end")
+
+
+async def test_a_replica_whose_log_was_deleted_with_its_checkpoint_is_another_store(tmp_path: Path) -> None:
+    with opened(tmp_path) as engine:
+        before = engine.store_id
+    shutil.rmtree(tmp_path / "data" / "commitlog")
+    (tmp_path / "data" / "checkpoint").unlink()
+    with opened(tmp_path) as engine:
+        renewed = engine.store_id
+        assert renewed != before
+    with opened(tmp_path) as engine:
+        assert engine.store_id == renewed
 
 
 async def test_a_replica_says_in_its_hello_in_which_mode_it_is(tmp_path: Path) -> None:
