@@ -52,7 +52,8 @@ class GroupBroker(Broker):
     """Whether some settings may change while it runs."""
 
     def __init__(self, world: "GroupWorld", key: GroupKey, name: str, number: int, *, learner: bool = False) -> None:
-        self.stuck_until = 0
+        self.stuck_until = self.cramped_until = 0
+        self.cramp_known = False
         self.settings = world.settings
         super().__init__(world, key, name, number, learner=learner)
 
@@ -143,7 +144,11 @@ class GroupBroker(Broker):
         if isinstance(news, Leading):
             self.world.observer.on_begin(self, news.epoch)
             self._replies.clear()
-            self._append(news.epoch)
+            if self._cramped:
+                self.cramp_known = True
+                self.world.note_cramped(self, news.epoch)
+            else:
+                self._append(news.epoch)
             return [Appended()]
         if isinstance(news, MustRebuild):
             self.world.note(self.name, f"must be rebuilt: {news.committed} is not at {news.leader}")
@@ -153,6 +158,11 @@ class GroupBroker(Broker):
             self._replies.clear()
         self.world.note_event(self, news)
         return []
+
+    @property
+    def _cramped(self) -> bool:
+        """Whether no barrier can be appended."""
+        return self.world.now_us < self.cramped_until
 
     def _rebuild(self) -> None:
         self.crash(500_000)
@@ -202,7 +212,10 @@ class GroupBroker(Broker):
     def _tick(self) -> None:
         lost = self.full and self.room_lost
         whole = not lost and self.id % 2 == 1  # the reserve, which a further segment would take of
-        health = Health(space=not self.full or whole, messages=not self.full, room=not lost, healthy=not self.sick)
+        health = Health(
+            space=not self.full or whole, messages=not self.full, room=not lost, healthy=not self.sick,
+            barrier=not (self._cramped and self.cramp_known),
+        )  # fmt: skip
         if health != self._health:
             self._health = health
             self.feed(health)

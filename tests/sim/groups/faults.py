@@ -17,7 +17,7 @@ __all__ = ["GroupFaults"]
 class GroupFaults(Faults):
     """`stall`: a flush does not end; `exhaust`: a disk is full to the last byte; `cut-off`: two replicas lose sight of
     each other, and both of nobody else; `retain`: the first records are not kept any more; `leave-behind`, `orphan`,
-    `retime`, `half-way`: see there.
+    `retime`, `half-way`, `cramp`: see there.
     """
 
     def __init__(self, world: "GroupWorld") -> None:
@@ -25,7 +25,7 @@ class GroupFaults(Faults):
         self._kinds |= {
             "stall": self._stall, "exhaust": self._exhaust, "cut-off": self._cut_off, "retain": self._retain,
             "leave-behind": self._leave_behind, "orphan": self._orphan, "retime": self._retime,
-            "half-way": self._half_way,
+            "half-way": self._half_way, "cramp": self._cramp,
         }  # fmt: skip
 
     def heal(self) -> None:
@@ -33,6 +33,7 @@ class GroupFaults(Faults):
             if isinstance(broker, GroupBroker):
                 broker.stuck_until = 0
                 broker.room_lost = False
+                broker.cramped_until = 0
         super().heal()
 
     def _replica(self, victim: Process, draw: Random) -> GroupBroker:
@@ -69,6 +70,16 @@ class GroupFaults(Faults):
         broker.room_lost = True
         self._for_a_while(broker, "full", lasts)
         self._world.after(lasts, lambda: setattr(broker, "room_lost", False))
+
+    def _cramp(self, victim: Process, lasts: int, draw: Random) -> None:
+        """No barrier can be appended. That is known at once, or only when one is refused, as where descriptors lack;
+        often just when somebody else has to lead."""
+        broker, known, leaderless = self._replica(victim, draw), draw.random() < 0.5, draw.random() < 0.5
+        for each in self._world.group(broker.key) if draw.random() < 0.5 else [broker]:
+            assert isinstance(each, GroupBroker)
+            each.cramped_until, each.cramp_known = self._world.now_us + lasts, known
+            if leaderless and each.believes() is not None:
+                each.crash(lasts)
 
     def _retain(self, victim: Process, lasts: int, draw: Random) -> None:
         """Old segments are deleted; what is committed may go."""

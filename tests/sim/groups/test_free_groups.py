@@ -42,6 +42,7 @@ def test_seeds_reach_what_they_are_for(mode: str, wanted: set[str]) -> None:
         seen.update(result.seen)
     assert seen.keys() >= wanted
     assert seen["Serving"] > 2 * len(results)
+    assert seen["cramped"] > len(results) // 20, "barriers are refused"
     assert sum(result.answered for result in results) > 100 * len(results)
 
 

@@ -38,6 +38,7 @@ def test_seeds_reach_what_they_are_for() -> None:
     assert seen["SetChanged"] > len(results)
     assert seen.keys() >= {"Cut", "Draining", "Fenced", "Installed", "StorageStalled", "read"}
     assert min(seen["retimed"], seen["restarted otherwise"]) > 10, "settings are changed while groups run"
+    assert seen["cramped"] > len(results) // 20, "barriers are refused"
     assert sum(result.answered for result in results) > 100 * len(results)
 
 

@@ -64,6 +64,11 @@ class GroupWorld(World):
         self.note(broker.name, f"runs on with {broker.settings}")
         self.seen["retimed"] += 1
 
+    def note_cramped(self, broker: GroupBroker, epoch: Epoch) -> None:
+        """A leadership begins without its barrier, which finds no room."""
+        self.note(broker.name, f"has no room for the barrier of epoch {epoch}")
+        self.seen["cramped"] += 1
+
     def on_answered(self, broker: GroupBroker, epoch: Epoch) -> None:
         """R2: a client hears of its record; nobody else would answer one at this moment."""
         self.answered += 1
