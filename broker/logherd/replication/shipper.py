@@ -70,8 +70,8 @@ class Shipper:
     def caught_up(self, peer: ReplicaId) -> bool:
         """Whether it has flushed, by its answer to the newest round, all that was here when that round began."""
         sender = self._senders.get(peer)
-        if sender is None or sender.mode is not Mode.REPLICATE or self.rounds.last == 0:
-            return False
+        if sender is None or sender.mode is not Mode.REPLICATE or not sender.mark.round:
+            return False  # of who has just come no round has begun
         return self.rounds.round_of(peer) >= sender.mark.round and sender.match >= sender.mark.end
 
     def step(self, event: ShipInput, now: int) -> ShipOutput:

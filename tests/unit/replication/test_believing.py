@@ -132,6 +132,17 @@ def test_nobody_is_asked_below_what_it_has_confirmed() -> None:
     assert led.sender.next == 2 * SIZE
 
 
+def test_nobody_is_caught_up_before_a_round_begins_that_it_can_answer() -> None:
+    """Who has just come follows from an empty log on at once, and lacks everything."""
+    led = Led(even_log(1, 1, 1))
+    led.hear(HeartbeatAck(led.beat(), led.log.end))
+    newcomer = ReplicaId("newcomer")
+    led.ship.step(FollowersSet((F, newcomer)), 0)
+    led.ship.step(FromFollower(newcomer, AppendAck(led.ship.sender(newcomer).generation, Position(0), Position(0))), 0)
+    led.ship.sender(newcomer).become_replicate(Position(0))
+    assert not led.ship.caught_up(newcomer)
+
+
 def test_caught_up_is_who_had_everything_when_a_round_began_that_it_has_answered() -> None:
     led = Led(even_log(1, 1))
     assert not led.ship.caught_up(F)
