@@ -313,6 +313,13 @@ def test_a_cloned_group_stands_where_its_source_stands(admin: Admin) -> None:
     assert admin.metadata.offsets.get("copy", "T", 0) == 2
 
 
+def test_a_group_from_before_names_were_shorter_can_be_a_clone(admin: Admin) -> None:
+    header = CloneOffsetsHeader(source_group="g", destination_group="g" * 249, topic="T", offline=True)
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 29
+    admin.metadata.groups.put(GroupConfig("g" * 249))
+    assert admin.desk.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+
+
 def test_what_is_cloned_takes_the_place_of_a_reset_that_the_group_was_not_told_of(admin: Admin) -> None:
     offsets = admin.metadata.offsets
     offsets.reset("copy", "T", {0: 1, 1: 0})

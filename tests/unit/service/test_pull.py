@@ -248,8 +248,10 @@ def test_a_new_group_reads_while_it_cannot_be_logged(rig: Rig, monkeypatch: pyte
     for error, code in ((NotLeading("no"), 14), (MetadataRefusedError("no room"), 0)):
         with monkeypatch.context() as full:
             full.setattr("logherd.service.metadata.journal.Journal.append", lambda *_, error=error: refuse(error))
-            assert pulled(rig, consumerGroup="fresh").code == code
+            fields = {"consumerGroup": "fresh", "sysFlag": SUBSCRIPTION | COMMIT, "commitOffset": 0}
+            assert pulled(rig, **fields).code == code
             assert rig.metadata.groups.get("fresh") is None
+            assert rig.metadata.offsets.get("fresh", "orders", 0) is None, "it would never be forgotten"
     assert pulled(rig, consumerGroup="fresh").code == 0
     assert rig.metadata.groups.get("fresh") == GroupConfig("fresh")
 

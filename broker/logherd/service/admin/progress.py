@@ -163,7 +163,8 @@ class ProgressAdmin:
         """314: the destination group stands where the source group stands, also if it was reset and not told yet."""
         header = header_of(request, CloneOffsetsHeader)
         offsets, source, group = self._metadata.offsets, header.source_group, header.destination_group
-        check_group_name(group)
+        if group not in self._metadata.groups:
+            check_group_name(group)
         topics = [header.topic] if header.topic else list(offsets.for_group(source))
         for topic in self._existing(topics if group != source else ()):
             if header.offline or self._is_consumed(source, topic.name):

@@ -190,7 +190,9 @@ class PullHandler:
 
     def _commit(self, header: PullMessageHeader, session: Session) -> None:
         # A pull is not refused for the offset that rides on it, nor for none, which is -1: the consumer commits again
-        # every few seconds.
+        # every few seconds. Of a group that could not be made nothing is kept.
+        if header.consumer_group not in self._metadata.groups:
+            return
         with suppress(RequestError):
             self._rules.commit(
                 header.consumer_group, header.topic, header.queue_id, offset=header.commit_offset, session=session
