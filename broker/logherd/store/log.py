@@ -185,7 +185,7 @@ class CommitLog:
                 raise StoreFull(f"the log needs a further segment, and {self._said_full(needed)}")
         if self.upcoming is not None:
             kept = options.kept_bytes(self.upcoming.size)
-            beyond = 0 if size <= left else size - (left - largest) - (self.upcoming.size - kept)
+            beyond = 0 if size <= left else size - max(left - largest, 0) - (self.upcoming.size - kept)
             further = -(-max(beyond, 0) // (options.segment_bytes - largest))
             if further and self._writer.free_bytes - further * options.segment_bytes < options.reserve_bytes:
                 needed = options.reserve_bytes + further * options.segment_bytes

@@ -7,6 +7,7 @@ used of which are closed when there are too many.
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 from logherd.store.background import Task
 from logherd.store.consume_queue import UNIT_SIZE, QueueLog
@@ -206,22 +207,31 @@ class UnitWriter:
         """The first unit of the first file that has a record at or above `min_position`, or of the last file. Files
         from unit `end` on are what is left of an earlier queue of this name.
 
-        A file of which the disk does not give that stays as long as the one behind it: no record of it is newer."""
+        Of a file of which the disk does not give that the one behind it tells: no record is newer than its first. If
+        that is kept, or not to be had either, the file stays, though readers find no beginning of the queue then."""
         directory = queue_directory(self._root, topic, queue_id)
         names = [name for name in self._files.list(directory) if name < queue_file_name(end)]
         unknown = ""
-        for name in names[:-1]:
-            try:
-                last = self.cache.get(f"{directory}/{name}").read((self._units - 1) * UNIT_SIZE, 8)
-            except OSError as error:
-                if not is_unreadable(error):
-                    raise
-                unknown = unknown or name
-                continue
-            if len(last) == 8 and int.from_bytes(last) >= min_position:
+        for name, behind in pairwise(names):
+            last = self._record_of(f"{directory}/{name}", self._units - 1)
+            if last is None:
+                first = self._record_of(f"{directory}/{behind}", 0)
+                unknown = "" if first is not None and first <= min_position else unknown or name
+            elif last >= min_position:
                 return int(unknown or name) // UNIT_SIZE
-            unknown = ""
+            else:
+                unknown = ""
         return int(unknown or names[-1]) // UNIT_SIZE if names else 0
+
+    def _record_of(self, path: str, unit: int) -> int | None:
+        """Where the record of one of a file's units is; None if the disk does not give it. Below 0: it has no such."""
+        try:
+            found = self.cache.get(path).read(unit * UNIT_SIZE, 8)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            return None
+        return int.from_bytes(found) if len(found) == 8 else -1
 
     def remove_before(self, topic: str, queue_id: int, unit: int) -> None:
         """Delete the queue's files before the one that begins with `unit`."""

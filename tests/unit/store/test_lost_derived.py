@@ -56,7 +56,7 @@ def test_units_that_are_lost_where_the_next_ones_go_are_derived_again_at_the_nex
     assert verify(tmp_path, files).whole
 
 
-@pytest.mark.parametrize(("lost", "kept"), [((), 4), ((0,), 4), ((0, 1, 2), 4), ((3,), 3), ((4,), 4), ((3, 4), 3)])
+@pytest.mark.parametrize(("lost", "kept"), [((), 4), ((0,), 4), ((0, 1, 2), 4), ((3,), 4), ((4,), 4), ((3, 4), 3)])
 def test_files_of_units_that_are_lost_go_with_those_behind_them(
     tmp_path: Path, lost: tuple[int, ...], kept: int
 ) -> None:

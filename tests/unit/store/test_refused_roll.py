@@ -95,6 +95,17 @@ def test_a_batch_leaves_of_the_last_segment_what_a_message_leaves(disk: SimDisk,
     assert (store.end_position > end) == (left > len(LARGE))
 
 
+def test_a_batch_that_the_last_segment_has_room_for_is_taken_however_little_is_left_of_the_one_before(
+    disk: SimDisk,
+) -> None:
+    store = before_last_segment(disk, left=300)
+    more = {"born_timestamp": 1, "born_host": HOST, "store_timestamp": 1}
+    store.append_all(store.queue("T", 0), [(0, b"s" * 2900, b"")], **more)
+    assert store.end_position > SEGMENT
+    with pytest.raises(StoreFull):
+        store.append_all(store.queue("T", 0), [(0, LARGE, b"")], **more)
+
+
 def test_a_replicas_log_of_real_length_ends_after_a_refusal_as_before(disk: SimDisk) -> None:
     """Segments of 8 MiB, a message of 3.5, and half a segment of space above the reserve."""
     log = LogOptions(segment_bytes=8 * MIB, reserve_bytes=100 * MIB)

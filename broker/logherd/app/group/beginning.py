@@ -109,7 +109,7 @@ def renew_if_lost(files: Files, directory: str) -> None:
     if ReplicaFile.is_there(files, directory):
         found = look(files, directory)
         if found.row.action is StoreAction.CREATE and found.checkpoint is None:
-            _log.warning("this replica's file is there without a log: it is another store from now on")
+            _log.warning("this replica has neither log nor checkpoint: it is another store from now on")
             ReplicaFile.renew_at(files, directory)
 
 
