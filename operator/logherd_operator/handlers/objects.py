@@ -151,14 +151,13 @@ class Objects:
         """
         brokers, path = sight.site.workload("broker"), path_of(document)
         observed, led_by_others = sight.observed, sight.site.group.spec.by_controllers
-        standing = [each.instance for each in observed.brokers if each.instance is not None]
-        begun = observed.platform.brokers is not None or standing
+        begun = observed.platform.brokers is not None or any(each.instance is not None for each in observed.brokers)
         if not led_by_others or observed.group is not None or not begun:
             return False
         if memory.applied.get(path, ("", 0.0))[0] == _known_digest(path, memory):
             return False
         if _what(document) == f"StatefulSet {brokers}":  # where no broker runs, a new template may be what is wanting
-            return any(not each.failing and not each.unstarted for each in standing)
+            return observed.broker_runs
         return _what(document) == f"ConfigMap {brokers}-config"
 
     async def _keep(self, document: Document, sight: Sight, memory: Memory) -> list[str]:

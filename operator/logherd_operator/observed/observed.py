@@ -95,6 +95,12 @@ class Observed:
         """Does anything of it stand, or is one of its volumes there? So it may be where nothing keeps its places."""
         return any(each.instance is not None or each.volume is not None for each in self.slots(component))
 
+    @property
+    def broker_runs(self) -> bool:
+        """Does one run, or may it still start? From nothing but the files and the template that stand."""
+        standing = (each.instance for each in self.brokers)
+        return any(each is not None and not each.failing and not each.unstarted for each in standing)
+
     def broker(self, broker_id: int) -> Slot | None:
         """The place of a broker."""
         return next((each for each in self.brokers if each.broker_id == broker_id), None)

@@ -9,7 +9,7 @@ from logherd_operator.plan.guards import quorate
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 
-__all__ = ["heal_controllers", "replace_voters", "roll_controllers"]
+__all__ = ["heal_controllers", "replace_voters", "roll_controllers", "say_who_waits"]
 
 _NEAR = 4 << 20
 
@@ -75,11 +75,6 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
     if not stale:
         return
     if held_for_orders(situation, stale):
-        yield Block(
-            code=Code.WAITING_FOR_APPROVAL,
-            message=f"{len(stale)} of {len(slots)} controllers wait for a restart",
-            unblocks="kubectl logherd restart, because update.strategy is Manual",
-        )
         return
     yield from _rest(situation, slots, wanted)
     victim = min(stale, key=lambda each: _rank(situation, each))
@@ -88,6 +83,18 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
         yield Wait(operation=_update("AwaitReady", f"controller {victim.ordinal} is starting", victim))
         return
     yield from _take(situation, victim, instance)
+
+
+def say_who_waits(situation: Situation) -> Iterator[Step]:
+    """Of controllers that are restarted only when that is ordered; after all that goes on by itself."""
+    slots, wanted = situation.controllers(), situation.observed.platform.controller_revision
+    stale = [each for each in slots if wanted and _reason(situation, each, wanted)]
+    if stale and held_for_orders(situation, stale):
+        yield Block(
+            code=Code.WAITING_FOR_APPROVAL,
+            message=f"{len(stale)} of {len(slots)} controllers wait for a restart",
+            unblocks="kubectl logherd restart, because update.strategy is Manual",
+        )
 
 
 def _rest(situation: Situation, slots: tuple[Slot, ...], wanted: str) -> Iterator[Step]:

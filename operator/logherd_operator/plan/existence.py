@@ -22,6 +22,8 @@ def create(situation: Situation) -> Iterator[Step]:
     if platform.brokers is not None:
         yield from _bring_back(situation, platform.brokers)
         return
+    if situation.by_controllers and situation.group is None and situation.observed.broker_runs:
+        yield from hear(situation)  # what was deleted below pods that run is made again once that is known
     count = _first_count(situation)
     why = "as the spec says" if count == situation.spec.replicas else "as many as there are volumes of"
     yield Act(action=SetMembers(component="broker", count=count, before=None, reason=f"{count} brokers, {why}"))

@@ -25,7 +25,7 @@ from logherd_operator.plan.actions import (
     TakeLead,
     TransferQuorum,
 )
-from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers
+from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers, say_who_waits
 from logherd_operator.plan.existence import compare_lease, create, found, hear
 from logherd_operator.plan.guards import evictable, not_kept, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
@@ -62,7 +62,7 @@ _CHAPTERS: tuple[Chapter, ...] = (
     # What takes time, one after the other: members, volumes, sizes, restarts.
     forget_removed, delete_unused, settle, await_learners, grow, scale_up, scale_down, roll_controllers, roll_brokers,
     # What is in nobody's way but an administrator's.
-    say_what_overlaps,
+    say_who_waits, say_what_overlaps,
 )  # fmt: skip
 _IN_WINDOWS = (Restart, Switchover, Demote, LeaveOut, RemoveMember, TransferQuorum)
 _AT_ONCE = (RestartReason.STUCK, RestartReason.MANUAL)

@@ -135,6 +135,11 @@ def _degraded(look: Look) -> Finding:
     behind = [n + 1 for n in range(look.spec.replicas) if not group.settled(n + 1)]
     if behind:
         return Finding("True", "FollowerLagging", f"not in sync: {_brokers(look, behind)}")
+    quorum = _quorum_healthy(look)
+    if quorum.reason == "MajorityLost":
+        return Finding("True", "MajorityLost", quorum.message)
+    if quorum.reason == "MinorityLost" and look.spec.controllers.embedded is not None:
+        return Finding("True", "MinorityLost", quorum.message)
     refusing = [
         each.broker_id for each in _wanted(look)
         if each.report is not None and each.report.role == "follower" and each.broker_id != group.leader
@@ -142,11 +147,6 @@ def _degraded(look: Look) -> Finding:
     ]  # fmt: skip
     if refusing:
         return Finding("True", "FollowerRefuses", f"would take no messages as leader: {_brokers(look, refusing)}")
-    quorum = _quorum_healthy(look)
-    if quorum.reason == "MajorityLost":
-        return Finding("True", "MajorityLost", quorum.message)
-    if quorum.reason == "MinorityLost" and look.spec.controllers.embedded is not None:
-        return Finding("True", "MinorityLost", quorum.message)
     nodes = [each.instance.node for each in _wanted(look) if each.instance is not None and each.instance.node]
     if len(set(nodes)) < len(nodes):
         return Finding("True", "SharedNode", f"several brokers stand on {max(nodes, key=nodes.count)}")

@@ -32,6 +32,18 @@ IMAGE_CHANGED = Platform(
 )
 
 
+def test_below_pods_that_run_nothing_is_made_before_it_is_known_how_the_group_stands() -> None:
+    """Their files wait for that, too; and what is waited for is told."""
+    unkept = replace(look().platform, brokers=None)
+    plan = decide(look(platform=unkept, group=None, quorum=None))
+    assert (plan.actions, plan.codes) == ((), {Code.QUORUM_UNREACHABLE})
+    (made,) = decide(look(platform=unkept)).actions
+    assert made == SetMembers(component="broker", count=3, before=None, reason="3 brokers, as the spec says")
+    gone = tuple(Slot(ordinal=n) for n in range(3))
+    (made,) = decide(look(platform=unkept, brokers=gone, group=None, quorum=None)).actions
+    assert isinstance(made, SetMembers)
+
+
 def takes_nothing(plan: Plan) -> bool:
     return not any(action.disruptive for action in plan.actions)
 

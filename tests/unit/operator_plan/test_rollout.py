@@ -196,6 +196,14 @@ def test_manual_tells_of_controllers_that_wait_for_an_order() -> None:
     assert block.unblocks == "kubectl logherd restart, because update.strategy is Manual"
 
 
+def test_what_was_ordered_goes_on_beside_controllers_that_wait_for_an_order() -> None:
+    """One of them was changed once more, while brokers are restarted as the order before says."""
+    observed = replace(stale(0, 1, 2), orders=Orders(restart_at=NOW - 5), controllers=controllers(started_at=NOW))
+    old = replace(observed, controllers=controllers(started_at=NOW, revision=OLD))
+    assert victim(old, update={"strategy": "Manual"}) == victim(observed, update={"strategy": "Manual"}) == 2
+    assert decide(old, update={"strategy": "Manual"}).codes == set()
+
+
 def test_an_order_of_a_clock_that_is_ahead_waits_for_its_time_and_restarts_everything_once() -> None:
     early = look(orders=Orders(restart_at=NOW + 60))
     assert decide(early).actions == ()

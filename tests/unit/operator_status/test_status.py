@@ -269,6 +269,10 @@ def test_a_follower_that_has_no_room_is_told_while_it_is_in_sync() -> None:
     assert document(FULL_FOLLOWER)["phase"] == "Degraded"
 
 
+def test_controllers_that_are_away_are_told_before_a_follower_that_has_no_room() -> None:
+    assert said(replace(FULL_FOLLOWER, quorum=quorum(down=(2,))), "Degraded") == ("True", "MinorityLost")
+
+
 def test_of_a_follower_that_is_behind_its_own_words_are_told() -> None:
     behind = replace(FULL_FOLLOWER, group=group(in_sync=(1,)))
     degraded = findings(looked(behind))["Degraded"]
