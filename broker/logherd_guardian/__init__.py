@@ -34,7 +34,8 @@ What the child does (`child.py` does it for Python)
     sends. It must not trust that header from anywhere else.
 
 The report of an exit is one remoting frame (`frames.py`), sent to all controllers at once and repeated with bounded
-back-off until one has acknowledged it or the next child has registered. No report: the lease runs out as before.
+back-off until one that decides has answered. It goes on for five seconds when the next child has registered, since the
+controllers still wait for the lease of the process before. No report: the lease runs out as before.
 
 Signals: TERM, INT and QUIT stop the child, by SIGKILL after --stop-seconds, and then the guardian, whose exit code is
 the child's (128 + N for signal N); HUP, USR1 and USR2 are forwarded. 2: a wrong command line, 3: it cannot start.

@@ -96,7 +96,7 @@ class LeasePage:
         self._write(identity=identity)
 
     def registered(self) -> None:
-        """The controllers have registered this incarnation: they need no report of an earlier one."""
+        """The controllers have registered this incarnation: soon they need no report of an earlier one."""
         self._write(registered=True)
 
     def ready(self, *, accepting: bool = True) -> None:

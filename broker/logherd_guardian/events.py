@@ -101,7 +101,7 @@ class Report(Action):
 
 
 class Superseded(Action):
-    """The next process of this broker is registered: earlier exits are of no interest."""
+    """The next process of this broker is registered: earlier exits will soon be of no interest."""
 
 
 class Say(Action):

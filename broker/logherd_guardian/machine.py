@@ -142,7 +142,6 @@ class Machine:
         actions: list[Action] = []
         if page.registered and not self._registered:
             self._registered = True
-            self._unreported = False
             actions.append(Superseded())
         if page.ready and self.phase is Phase.STARTING:
             self.phase, self._ready_since = Phase.SERVING, now

@@ -19,6 +19,10 @@ _LONGEST_MS = 1_000
 _DOUBLINGS_MAX = 5
 _LEARNED_MAX = 8
 _EXITS_MAX = 16
+_REST_MS = 5_000
+"""How long an exit is still reported when the next child is registered. That ends a leadership of the process before,
+but the controllers wait for its lease, from when the leading one began to lead: also if that process had none any more.
+Not for ever: most exits are of no interest then, and the addresses may be old ones at which nobody answers."""
 
 
 class Ask(Value):
@@ -44,7 +48,8 @@ class Reporter:
     def __init__(self, controllers: tuple[str, ...]) -> None:
         self._configured = len(controllers)
         self._controllers = {address: _Controller() for address in controllers}
-        self._exits: list[Exit] = []
+        self._exits: dict[Exit, int | None] = {}
+        """Each with the time until which it is reported; None before the next child is registered."""
 
     @property
     def is_done(self) -> bool:
@@ -52,23 +57,26 @@ class Reporter:
 
     def add(self, exited: Exit) -> None:
         """An exit to be reported from now on. The oldest is forgotten if too many wait: its lease is long over."""
-        self._exits = [*self._exits, exited][-_EXITS_MAX:]
-        for controller in self._controllers.values():
-            controller.failures = controller.not_before = 0
+        self._exits[exited] = None
+        if len(self._exits) > _EXITS_MAX:
+            del self._exits[next(iter(self._exits))]
+        self._begin_anew()
 
-    def forget(self) -> None:
-        """Nobody needs to hear of these exits any more."""
-        self._exits = []
+    def superseded(self, now: int) -> None:
+        """The next child is registered, so a controller leads: what waits is asked at once, and not for long."""
+        self._exits = {each: now + _REST_MS if until is None else until for each, until in self._exits.items()}
+        self._begin_anew()
 
     def due(self, now: int) -> list[Ask]:
         """Whom to ask now. Each counts as asked until it has answered, or is said not to."""
+        self._exits = {each: until for each, until in self._exits.items() if until is None or now < until}
         if not self._exits:
             return []
-        asks = []
+        oldest, asks = next(iter(self._exits)), []
         for address, controller in self._controllers.items():
             if not controller.asked and now >= controller.not_before:
                 controller.asked = True
-                asks.append(Ask(address, self._exits[0]))
+                asks.append(Ask(address, oldest))
         return asks
 
     def unanswered(self, ask: Ask, now: int) -> None:
@@ -96,12 +104,16 @@ class Reporter:
         controller.asked, controller.failures = False, 0
         if ask.exit not in self._exits:
             return None
-        self._exits.remove(ask.exit)
+        del self._exits[ask.exit]
         for each in self._controllers.values():
             each.not_before = 0
         if answer.code == _ACKNOWLEDGED:
             return f"the controllers know of the exit: {ask.address}"
         return f"the controllers refuse the report: code={answer.code} {answer.remark!a}"
+
+    def _begin_anew(self) -> None:
+        for controller in self._controllers.values():
+            controller.failures = controller.not_before = 0
 
     def _learn(self, leader: str) -> None:
         """Ask the leader that was named, unless it is being asked; its back-off stands, so that two cannot spin it."""

@@ -30,10 +30,10 @@ class Reports:
         self._reporter.add(exited)
         self._ask(now)
 
-    def forget(self) -> None:
-        """Report nothing of what was, and close what is under way."""
-        self._reporter.forget()
-        self._withdraw()
+    def superseded(self, now: int) -> None:
+        """The next child is registered: ask at once about what was before it. What is under way may be the answer."""
+        self._reporter.superseded(now)
+        self._ask(now)
 
     def tick(self, now: int) -> None:
         for inquiry in list(self._inquiries):

@@ -147,7 +147,7 @@ class Shell:
                 self._reporting = True
                 self._reports.add(action.exit, clock_ms())
             case Superseded():
-                self._reports.forget()
+                self._reports.superseded(clock_ms())
             case Say():
                 say(action.text)
             case Leave():

@@ -536,6 +536,23 @@ def test_h14_an_exit_reported_after_the_restart_says_nothing_of_the_process_that
     assert [election.broker_id for election in desk.wait(50)] == [1]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["reported before, too", "first reported now"])
+def test_h14_an_exit_reported_when_the_next_process_leads_ends_no_leadership_of_it(*, before: bool) -> None:
+    desk = Desk()
+    desk.found(1, master=1)
+    desk.register(1, life=2)
+    if before:
+        assert desk.release(1, life=1).refusal is None
+    assert [election.broker_id for election in desk.wait(8_000, 1)] == [1]
+    assert isinstance(desk.beat(1), Granted)
+    group = desk.group
+    verdict = desk.release(1, life=1)
+    assert (verdict.refusal, verdict.events) == (Refusal.FENCED_PROCESS, ())
+    assert desk.group == group
+    assert isinstance(desk.beat(1), Granted)
+    assert desk.wait(8_000, 1) == []
+
+
 def test_h14_a_process_that_has_exited_is_neither_granted_a_lease_nor_elected_nor_registered() -> None:
     desk = Desk()
     desk.found(1, 2, 3, master=1)

@@ -82,7 +82,7 @@ def test_a_death_between_the_page_and_the_registration_is_reported_and_supersede
     assert life(Exited(-9, Page(identity=WHO))) == [Report(Exit(WHO, name))]
 
 
-def test_the_next_childs_registration_ends_the_report_and_its_readiness_does_not() -> None:
+def test_earlier_exits_are_superseded_by_the_next_childs_registration_and_not_by_its_readiness() -> None:
     life = Life()
     life.serve()
     life(Exited(-9, known()))
@@ -332,13 +332,16 @@ def test_a_report_that_was_heard_before_the_stop_delays_nothing() -> None:
     assert life(TERM) == [Take(on=False), Leave(137)]
 
 
-def test_a_report_that_the_next_child_made_needless_delays_nothing() -> None:
+@pytest.mark.parametrize("end", [Reported(), Tick()])
+def test_a_stop_gives_a_report_its_time_also_when_the_next_child_was_registered(end: Event) -> None:
+    """The controllers may still wait for the lease of the process before."""
     life = Life()
     life.serve()
     life(Exited(-9, known()))
     life.serve()
     life(TERM)
-    assert life(Exited(0, None)) == [Leave(0)]
+    assert life(Exited(0, None)) == [Take(on=True)]
+    assert life(end, PARTING_MS) == [Take(on=False), Leave(0)]
 
 
 def test_a_stop_before_the_first_child_ends_with_0() -> None:

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logherd_guardian.events import Exited, Report, Superseded, Tick
 from logherd_guardian.frames import Answer, Exit
-from logherd_guardian.page import Identity
 from logherd_guardian.reporter import Ask, Reporter
+from unit.guardian.life import TICK, WHO, Life, known
 
-WHO = Identity(cluster="c", group="g", broker_id=1, store_id="s")
 FIRST, SECOND = Exit(WHO, "1" * 32), Exit(WHO, "2" * 32)
 NOT_LEADER = 2007
 
@@ -138,12 +138,44 @@ def test_an_answer_about_an_exit_that_is_settled_settles_no_other() -> None:
     assert not reporter.is_done
 
 
-def test_when_the_next_child_is_registered_nothing_is_asked_any_more() -> None:
-    reporter = Reporter(("a",))
-    reporter.add(FIRST)
-    reporter.forget()
+def test_a_leaders_exit_that_no_controller_could_take_is_told_when_the_next_child_is_registered() -> None:
+    """The controllers wait for the lease of the process before, until they hear that it has ended."""
+    life, reporter = Life(), Reporter(("a", "b"))
+    life.serve(lease_end_ms=life.now + 3_000)
+    (report, _) = life(Exited(-9, known(lease_end_ms=life.now + 2_900)), TICK)
+    assert isinstance(report, Report)
+    reporter.add(report.exit)
+    life.spawn()
+    for _ in range(0, 2_000, 20):
+        life.now += 20
+        for ask in reporter.due(life.now):
+            assert reporter.answered(ask, Answer(NOT_LEADER), life.now) is None
+    assert Superseded() in life(Tick(known()))
+    reporter.superseded(life.now)
+    (ask, _) = reporter.due(life.now)
+    assert ask == Ask("a", report.exit)
+    assert reporter.answered(ask, Answer(0), life.now) == "the controllers know of the exit: a"
     assert reporter.is_done
-    assert reporter.due(0) == []
+
+
+def test_an_exit_that_nobody_answers_for_is_reported_for_five_seconds_after_the_next_registration() -> None:
+    """Others may lead by then, or the addresses may be old ones."""
+    reporter, asked = Reporter(("a",)), []
+    reporter.add(FIRST)
+    reporter.superseded(0)
+    for now in range(60_000):
+        if now == 3_000:
+            reporter.add(SECOND)
+        if now == 4_000:
+            reporter.superseded(now)
+        for ask in reporter.due(now):
+            asked.append((ask.exit, now))
+            reporter.unanswered(ask, now)
+    times = {exited: [now for each, now in asked if each == exited] for exited in (FIRST, SECOND)}
+    assert 4_000 <= max(times[FIRST]) < 5_000, "a later child does not prolong it"
+    assert 8_000 <= max(times[SECOND]) < 9_000
+    assert reporter.is_done
+    assert len(asked) < 2 * 15
 
 
 def test_a_new_exit_does_not_wait_for_the_back_off_of_an_old_one() -> None:
@@ -152,10 +184,8 @@ def test_a_new_exit_does_not_wait_for_the_back_off_of_an_old_one() -> None:
     for now in (0, 50, 150, 350, 750):
         (ask,) = reporter.due(now)
         reporter.unanswered(ask, now)
-    reporter.forget()
     reporter.add(SECOND)
     (ask,) = reporter.due(751)
-    assert ask == Ask("a", SECOND)
     reporter.unanswered(ask, 751)
     assert reporter.due(751 + 50) == [ask], "nor for half of a second then"
 

@@ -53,10 +53,10 @@ class Child:
         return status
 
 
-def _answer(asked: socket.socket) -> None:
+def _answer(asked: socket.socket, code: int = 0) -> None:
     """Be the controller that takes the report."""
     asked.recv(65536)
-    header = json.dumps({"code": 0, "opaque": 1, "flag": 1}).encode()
+    header = json.dumps({"code": code, "opaque": 1, "flag": 1}).encode()
     asked.sendall(_START.pack(4 + len(header), len(header)) + header)
 
 
@@ -113,6 +113,45 @@ def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_
         shell._tick(clock_ms())
         assert clock_ms() < ended + PARTING_MS, "too slow to tell anything"
         assert shell._left == (None if peers else 0)
+
+
+def test_an_exit_that_no_controller_could_take_is_told_when_the_next_child_is_registered() -> None:
+    """The controllers, of which one leads by then, still wait for the lease of the process before."""
+    with socket.create_server(("127.0.0.1", 0)) as controller, selectors.DefaultSelector() as selector:
+        controller.settimeout(5)
+        address = f"127.0.0.1:{controller.getsockname()[1]}"
+        brood = Child()
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",), controllers=(address,))
+        reports = Reports(options.controllers, selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._tick(clock_ms())
+        _register(shell).lease(1, clock_ms() + 3_000)
+        shell._tick(clock_ms())
+        brood.child, brood.status = None, -9
+        shell._tick(clock_ms())
+        dispatch(selector, 5_000)  # connected: the report leaves
+        with controller.accept()[0] as asked:
+            _answer(asked, code=2007)
+            dispatch(selector, 5_000)
+        while brood.child is None:
+            dispatch(selector, 10)
+            shell._tick(clock_ms())
+        _register(shell)
+        shell._tick(clock_ms())
+        assert not reports.is_done
+        dispatch(selector, 5_000)
+        with controller.accept()[0] as asked:
+            _answer(asked)
+            while not reports.is_done:
+                dispatch(selector, 5_000)
+
+
+def _register(shell: Shell) -> LeasePage:
+    assert shell._page is not None
+    page = LeasePage(shell._page)
+    page.identify(Identity(cluster="c", group="g", broker_id=1, store_id="s"))
+    page.registered()
+    return page
 
 
 def test_a_child_that_has_become_another_users_ends_no_guardian(capfd: pytest.CaptureFixture[str]) -> None:
