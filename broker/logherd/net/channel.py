@@ -10,7 +10,7 @@ from logherd.net.foreign import foreign_protocol
 from logherd.net.gathering import Gathering
 from logherd.net.intake import HEADER_SIZE, SLICE_FRAMES_MAX, Intake, exact_size
 from logherd.net.outbox import Outbox
-from logherd.net.parting import LOOK_SECONDS, end_with_fin, end_with_reset, has_arrived, has_come
+from logherd.net.parting import LOOK_SECONDS, end_with_fin, end_with_reset, has_arrived, has_come, has_left
 from logherd.net.patience import Patience
 from logherd.wire.codec import FrameReader
 from logherd.wire.errors import FrameError
@@ -97,7 +97,8 @@ class Channel(asyncio.Protocol):
 
     @property
     def at_rest(self) -> bool:
-        """Whether everything that came was answered, and has left this process.
+        """Whether everything that came was answered, and has left this machine: a reset discards what our kernel holds
+        for a peer that reads slowly.
 
         That the peer has acknowledged it is not asked: what its client asks next takes that along, 40 ms later at most,
         and a client that asks that often would never be at rest.
@@ -106,7 +107,7 @@ class Channel(asyncio.Protocol):
         intake = self._intake
         if transport is None or not self.quiet or intake.parked or intake.backlog or self._traffic.partial:
             return False
-        return not transport.get_write_buffer_size() and not has_come(transport)
+        return has_left(transport) and not has_come(transport)
 
     @property
     def running(self) -> int:

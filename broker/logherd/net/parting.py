@@ -15,9 +15,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from logherd.net.kernel_bytes import unacknowledged_bytes, unread_bytes
+from logherd.net.kernel_bytes import unacknowledged_bytes, unread_bytes, unsent_bytes
 
-__all__ = ["LOOK_SECONDS", "end_with_fin", "end_with_reset", "has_arrived", "has_come"]
+__all__ = ["LOOK_SECONDS", "end_with_fin", "end_with_reset", "has_arrived", "has_come", "has_left"]
 
 LOOK_SECONDS: Final = 0.005
 """How often to look again whether a connection may end."""
@@ -39,6 +39,11 @@ def end_with_fin(transport: asyncio.Transport) -> None:
 def has_arrived(transport: asyncio.Transport) -> bool:
     """Whether the peer's kernel has everything that was written, or never will."""
     return not transport.get_write_buffer_size() and _count(transport, unacknowledged_bytes) == 0
+
+
+def has_left(transport: asyncio.Transport) -> bool:
+    """Whether everything that was written is on its way to the peer, or never will be."""
+    return not transport.get_write_buffer_size() and _count(transport, unsent_bytes) == 0
 
 
 def has_come(transport: asyncio.Transport) -> bool:

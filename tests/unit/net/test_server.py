@@ -218,6 +218,32 @@ async def test_a_connection_ends_between_two_requests_of_a_client_that_goes_on_a
     await close(writer)
 
 
+async def test_a_stop_resets_nothing_that_waits_in_our_kernel_for_a_client_that_reads_slowly() -> None:
+    handler, body = Recorder(), bytes(100_000)
+    async with serving(handler) as (server, address):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+        client.connect(address)
+        client.sendall(of_java(1, version=475))
+        while not handler.frames:
+            await asyncio.sleep(0)
+        session = handler.opened[0]
+        session.send_answer(handler.frames[0], answer_to(handler.frames[0], body))
+        server.write()
+        session.count_unsent()
+        assert session.unsent == 0, "all of it is with the kernel"
+        stopping = asyncio.create_task(server.stop(30), name="stop")
+        while not session.closed and not server._hub.budget.held:  # until nobody looks for rest any more
+            await asyncio.sleep(0)
+        client.settimeout(0)
+        reader, writer = await asyncio.open_connection(sock=client)
+        assert [frame.body for frame in await read_frames(reader, 1)] == [body]
+        await stopping
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await close(writer)
+
+
 async def test_a_stop_cuts_off_what_does_not_end_and_says_so() -> None:
     handler, lines = Recorder(), Lines()
     server = Server(handler, log=lines)
