@@ -144,6 +144,7 @@ class RaftCore:
             case Applied():
                 ground.applied(event.position)
             case Tick():
+                ground.expire_reads(self._role.leader)
                 self._turn(self._role.on_tick())
             case Appended():
                 pass  # _look() has seen it.
@@ -331,6 +332,7 @@ class RaftCore:
         """Carry out a change of role, and what the new role wants at once."""
         while turn is not None:
             self._role.close()
+            self._ground.drop_reads()
             cause = turn.cause
             self._role = self._made(turn)
             self.leading = self._role if isinstance(self._role, Leader) else None

@@ -8,6 +8,7 @@ from logherd.raft.ground import Exchange, Ground, Turn, TurnTo
 from logherd.raft.inputs import Read
 from logherd.raft.messages import Doubtful, Trusted
 from logherd.raft.output import Refusal, Role
+from logherd.raft.pending import READS_MAX
 from logherd.replication.messages import (
     Append,
     CopyChunk,
@@ -21,9 +22,6 @@ from logherd.replication.messages import (
 from logherd.replication.receiver import Flushed, FromLeader, ReceiveOutput, Receiver
 
 __all__ = ["Follower", "election_timeout"]
-
-_READS_MAX = 10_000
-"""Reads that may wait for a leader's answer."""
 
 
 def election_timeout(ground: Ground) -> int:
@@ -105,13 +103,14 @@ class Follower:
 
     def on_read(self, read: Read) -> None:
         """Ask the leader how new the state must be."""
-        if self.leader is None or len(self._asked) >= _READS_MAX:
-            self._ground.refuse(read.request, Refusal.NOT_LEADER, self.leader)
+        ground = self._ground
+        if self.leader is None or len(self._asked) + ground.progress.granted.count >= READS_MAX:
+            ground.refuse(read.request, Refusal.NOT_LEADER, self.leader)
             return
-        number = self._ground.jitter.next()
-        deadline = self._ground.clock.now + self._ground.options.election_ms
+        number = ground.jitter.next()
+        deadline = ground.clock.now + ground.options.election_ms
         self._asked.append(_Forwarded(number, read.request, deadline))
-        self._ground.send(self.leader, ReadAsk(number))
+        ground.send(self.leader, ReadAsk(number))
 
     def on_read_grant(self, grant: ReadGrant) -> None:
         """The leader's answer; a number that is not waited for belongs to an earlier life."""

@@ -23,6 +23,7 @@ from logherd.raft.output import (
     RoleChanged,
     StorageStalled,
 )
+from logherd.raft.pending import GrantedReads
 from logherd.raft.record import Kind
 from logherd.raft.store import HardState, LogStore
 from logherd.replication.durable import DurableEnd
@@ -102,8 +103,8 @@ class Progress:
     compactable: Position
     """Where the image before the newest one was made; the log below it may go."""
     exchange: Exchange = field(default_factory=Exchange)
-    waiting_reads: list[tuple[Position, int]] = field(default_factory=list)
-    """(position, request) of reads that wait until that much is applied."""
+    granted: GrantedReads = field(default_factory=GrantedReads)
+    """Reads that wait until enough is applied."""
 
 
 @dataclass(slots=True)
@@ -364,18 +365,24 @@ class Ground:
         ensure(position <= self.progress.commit, "progress 2: only what is committed is applied", position)
         progress = self.progress
         progress.applied = max(progress.applied, position)
-        if not progress.waiting_reads:
-            return
-        ready = [entry for entry in progress.waiting_reads if entry[0] <= position]
-        progress.waiting_reads = [entry for entry in progress.waiting_reads if entry[0] > position]
-        self.out.answers.extend(ReadReady(request, at) for at, request in ready)
+        self.out.answers.extend(progress.granted.reach(position))
 
     def grant_read(self, request: int, position: Position) -> None:
         """This read may be served by a state at or beyond `position`."""
         if self.progress.applied >= position:
             self.out.answers.append(ReadReady(request, position))
         else:
-            self.progress.waiting_reads.append((position, request))
+            self.progress.granted.add(position, request, self.clock.now + self.options.election_ms)
+
+    def expire_reads(self, leader: ReplicaId | None) -> None:
+        """Answer the reads for which this member has been behind too long, as one is that takes no records."""
+        for request in self.progress.granted.expire(self.clock.now):
+            self.refuse(request, Refusal.TIMED_OUT, leader)
+
+    def drop_reads(self) -> None:
+        """The role ends: whoever leads next may be asked at once."""
+        for request in self.progress.granted.abandon():
+            self.refuse(request, Refusal.NOT_LEADER)
 
     def refuse(self, request: int, reason: Refusal, leader: ReplicaId | None = None) -> None:
         """Answer that nothing was begun."""

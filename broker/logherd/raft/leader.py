@@ -14,7 +14,7 @@ from logherd.raft.lease import Lease
 from logherd.raft.members import Configuration, Goal
 from logherd.raft.messages import Doubtful
 from logherd.raft.output import Refusal, Role
-from logherd.raft.pending import PendingReads, Proposals, WaitingRead
+from logherd.raft.pending import READS_MAX, PendingReads, Proposals, WaitingRead
 from logherd.raft.record import Kind
 from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import (
@@ -41,9 +41,6 @@ from logherd.replication.shipping import (
 )
 
 __all__ = ["Leader"]
-
-_READS_MAX = 10_000
-"""Reads that may wait for a round, own and forwarded ones together."""
 
 
 class Leader:
@@ -299,7 +296,7 @@ class Leader:
         ground = self._ground
         if not self._ready:
             ground.refuse(read.request, Refusal.NOT_READY, ground.identity)
-        elif self._reads.count >= _READS_MAX:
+        elif self._reads.count + ground.progress.granted.count >= READS_MAX:
             ground.refuse(read.request, Refusal.BUSY, ground.identity)
         elif read.lease and ground.options.lease_reads and not self._handover.running and self._lease.valid():
             ground.grant_read(read.request, ground.progress.commit)
@@ -309,7 +306,7 @@ class Leader:
     def on_read_ask(self, sender: ReplicaId, ask: ReadAsk) -> None:
         """The same for a follower, which will serve the read itself, and nothing that is not shown here."""
         shown, first = min(self._ground.progress.commit, self._ground.log.shown), self._first
-        if not self._ready or first is None or shown < first or self._reads.count >= _READS_MAX:
+        if not self._ready or first is None or shown < first or self._reads.count >= READS_MAX:
             self._ground.send(sender, ReadGrant(ask.number, None))
         else:
             self._await_round(ask.number, sender, shown)

@@ -1,14 +1,17 @@
-"""What a leader owes an answer for: records that are not committed yet, and reads that wait for a round."""
+"""What is owed an answer: a leader's uncommitted records, reads that wait for a round, and those that were granted."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
 from logherd.kit.errors import InvariantError, ensure
 from logherd.model.names import Position
-from logherd.raft.output import Answer, Decided, Unknown
+from logherd.raft.output import Answer, Decided, ReadReady, Unknown
 from logherd.replication.messages import ReplicaId
 
-__all__ = ["PendingReads", "Proposals", "WaitingRead"]
+__all__ = ["READS_MAX", "GrantedReads", "PendingReads", "Proposals", "WaitingRead"]
+
+READS_MAX = 10_000
+"""Reads that may wait at one member, for a leader's or a round's answer and until they are served."""
 
 
 @dataclass(slots=True)
@@ -96,3 +99,40 @@ class PendingReads:
         dropped = list(self._waiting)
         self._waiting.clear()
         return dropped
+
+
+@dataclass(slots=True)
+class GrantedReads:
+    """Reads of which it is known how new the state must be, and that this is not applied here yet."""
+
+    _waiting: list[tuple[Position, int, int]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def add(self, position: Position, request: int, deadline: int) -> None:
+        """Wait until `position` is applied, which is never if this member can take no records."""
+        self._waiting.append((position, request, deadline))
+
+    def reach(self, applied: Position) -> list[ReadReady]:
+        """The state is at `applied`: these may be served."""
+        if not self._waiting:
+            return []
+        ready = [ReadReady(request, position) for position, request, _ in self._waiting if position <= applied]
+        self._waiting = [entry for entry in self._waiting if entry[0] > applied]
+        return ready
+
+    def expire(self, now: int) -> list[int]:
+        """Requests that have waited long enough; deadlines rise."""
+        late = 0
+        while late < len(self._waiting) and self._waiting[late][2] <= now:
+            late += 1
+        expired, self._waiting = self._waiting[:late], self._waiting[late:]
+        return [request for _, request, _ in expired]
+
+    def abandon(self) -> list[int]:
+        """The role that granted them ends: their requests."""
+        dropped, self._waiting = self._waiting, []
+        return [request for _, request, _ in dropped]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logherd.model.names import Epoch, Position
+from logherd.raft import follower as follower_module
 from logherd.raft.core import RaftCore, found_group
 from logherd.raft.inputs import Applied, DiskFull, Flushed, Read, Received, StoreBroken, Tick
 from logherd.raft.members import Configuration
@@ -189,6 +190,31 @@ def test_a_read_that_was_asked_of_a_former_leader_is_refused_once() -> None:
     core, _ = asking()
     assert core.step(mail(Stale(), term=2, sender=C), 3).answers == (Refused(7, Refusal.NOT_LEADER, None),)
     assert core.step(mail(Stale(), term=3, sender=C), 4).answers == ()
+
+
+def test_a_read_for_which_a_follower_that_takes_no_records_would_have_to_is_refused_in_time() -> None:
+    core, number = asking()
+    core.step(DiskFull(full=True), 3)
+    assert core.step(mail(ReadGrant(number, Position(1))), 900).answers == ()
+    core.step(mail(Heartbeat(2, Position(0))), 1_800)
+    assert core.step(Tick(), 899 + OPTIONS.election_ms).answers == ()
+    assert core.step(Tick(), 900 + OPTIONS.election_ms).answers == (Refused(7, Refusal.TIMED_OUT, B),)
+    assert core.step(Tick(), 901 + OPTIONS.election_ms).answers == ()
+
+
+def test_a_read_that_waits_for_records_of_a_former_leader_is_refused_once() -> None:
+    core, number = asking()
+    core.step(mail(ReadGrant(number, Position(1))), 3)
+    assert core.step(mail(Stale(), term=2, sender=C), 4).answers == (Refused(7, Refusal.NOT_LEADER, None),)
+    assert core.step(mail(Stale(), term=3, sender=C), 5).answers == ()
+
+
+def test_reads_that_wait_for_the_leader_and_for_records_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_module, "READS_MAX", 2, raising=False)
+    core, number = asking()
+    core.step(mail(ReadGrant(number, Position(1))), 3)
+    assert core.step(Read(8), 4).answers == ()
+    assert core.step(Read(9), 5).answers == (Refused(9, Refusal.NOT_LEADER, B),)
 
 
 def test_what_is_committed_stays_committed() -> None:

@@ -9,6 +9,7 @@ from logherd.raft import leader as leader_module
 from logherd.raft.core import RaftCore, found_group
 from logherd.raft.inputs import (
     Appended,
+    Applied,
     ChangeMembers,
     DiskFull,
     Flushed,
@@ -167,14 +168,14 @@ def test_a_read_waits_for_a_round_that_begins_after_it_was_asked() -> None:
     after = led.alive()
     assert after.round == before.round + 1
     led.hear(before)
-    assert led.core.ground.progress.waiting_reads == []
-    led.hear(after)
-    assert [at for at, _ in led.core.ground.progress.waiting_reads] == [led.core.ground.progress.commit]
-    assert out.answers == ()
+    assert led.core.ground.progress.granted.count == 0
+    commit = led.core.ground.progress.commit
+    assert (out.answers, led.hear(after).answers) == ((), ())
+    assert led.step(Applied(commit)).answers == (ReadReady(1, commit),)
 
 
 def test_reads_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_module, "_READS_MAX", 2)
+    monkeypatch.setattr(leader_module, "READS_MAX", 2)
     led = Led()
     led.get_ready()
     assert led.step(Read(1)).answers == ()
@@ -182,6 +183,10 @@ def test_reads_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert led.step(Read(3)).answers == (Refused(3, Refusal.BUSY, A),)
     led.hear(ReadAsk(4))
     assert [each.body for each in led.sent] == [ReadGrant(4, None)]
+    for _ in range(2):
+        led.hear(led.alive())
+    assert led.step(Read(5)).answers == ()
+    assert led.step(Read(6)).answers == (Refused(6, Refusal.BUSY, A),), "the first one waits for the state"
 
 
 def refused(out: Output) -> list[int]:
@@ -228,17 +233,17 @@ def test_whoever_doubts_counts_for_no_record_and_no_read_until_the_record_of_its
         led.hear(Doubtful(7, answer), C)
         led.hear(answer, C)  # As if an earlier life had said it.
     assert led.core.ground.progress.commit < record
-    assert led.core.ground.progress.waiting_reads == []
+    assert led.core.ground.progress.granted.count == 0
     led.hear(led.acked(B))
     assert led.core.ground.progress.commit == record
     led.hear(Doubtful(7, led.alive(C)), C)
     assert Trusted(7, record) in [each.body for each in led.sent]
-    assert led.core.ground.progress.waiting_reads == []
+    assert led.core.ground.progress.granted.count == 0
     led.hear(led.alive(C), C)
     led.now += OPTIONS.ship.heartbeat_ms
     led.step(Tick())
     led.hear(led.alive(C), C)
-    assert len(led.core.ground.progress.waiting_reads) == 1
+    assert led.core.ground.progress.granted.count == 1
 
 
 def test_a_leader_that_hears_nobody_leads_for_an_election_time_out_and_no_longer() -> None:
