@@ -169,6 +169,20 @@ def test_what_the_broker_does_not_permit_no_name_service_offers(permission: int,
     assert (permissions(names, "T"), permissions(names, "TBW102")) == ([expected[0]], [expected[1]])
 
 
+def test_each_change_of_the_permission_is_told_in_a_version_that_no_name_service_knows() -> None:
+    """RocketMQ leaves its routes as they are where the version is the one before."""
+    data = metadata(FakeClock())
+    registrar = Registrar(ME, data, ha_address="")
+    told = [said(registrar.register())[1].version]
+    for permission in (4, 4, 6):
+        registrar.set_permission(permission)
+        told.append(said(registrar.register())[1].version)
+    data.topics.put(TopicConfig("later"))
+    told.append(said(registrar.register())[1].version)
+    assert [version.counter - told[0].counter for version in told] == [0, 1, 1, 2, 3]
+    assert {version.state_version for version in told} == {data.version.state_version}
+
+
 def test_a_follower_that_answers_pulls_says_where_it_is_and_nothing_of_topics() -> None:
     names = Names()
     data = metadata(names.clock)

@@ -223,6 +223,7 @@ class Registrar:
         self._metadata = metadata
         self._ha_address = ha_address
         self._permission: int = Permission.READ_WRITE
+        self._permission_changes = 0
         self._leads = alone
         self.ever_led = alone
         """Whether there may be something to withdraw."""
@@ -257,6 +258,7 @@ class Registrar:
 
     def set_permission(self, permission: int) -> None:
         """Take the broker's own permission into the next registration."""
+        self._permission_changes += permission != self._permission
         self._permission = permission
 
     def register(self) -> OutgoingRequest | None:
@@ -286,8 +288,11 @@ class Registrar:
 
     @property
     def _version(self) -> TableVersion:
+        """Another one whenever another table is told: RocketMQ reads the topics of no version that it knows. Each
+        start is an epoch, so that what is counted since then is enough."""
         told = self._metadata.version
-        return TableVersion(told.counter, max(told.state_version, self._epoch or 0), told.timestamp)
+        counter = told.counter + self._permission_changes
+        return TableVersion(counter, max(told.state_version, self._epoch or 0), told.timestamp)
 
     def _plain_body(self, topics: Iterable[TopicConfig]) -> bytes:
         told = self._version
