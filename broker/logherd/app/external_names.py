@@ -34,9 +34,9 @@ class ExternalNames:
 
     Invariants: (1) a registration is repeated every 30 s, every second while it fails, and at once when anything
     changed or the connection was lost, unless that had stood for less than a second; (2) while this broker follows,
-    nothing is registered, and what it had registered at a name service is withdrawn there once that can be reached;
-    (3) with `follower`, it is registered under that name while it follows, but not so soon after it led that its
-    address is still the leader's in routes.
+    nothing is registered, and its own address, if it had registered that, is withdrawn at a name service once that can
+    be reached; (3) with `follower`, it is registered under that name while it follows, but not so soon after it led
+    that its address is still the leader's in routes.
     """
 
     def __init__(
@@ -100,8 +100,9 @@ class ExternalNames:
 
     async def _leave(self, address: Endpoint) -> None:
         await self._depart(address)
-        if self._registrar.ever_led:
-            await self._try(address, self._registrar.unregister())
+        request = self._registrar.unregister() if self._registrar.ever_led else None
+        if request is not None:
+            await self._try(address, request)
 
     def _register_soon(self) -> None:
         for event in self._changed.values():

@@ -18,10 +18,11 @@ from logherd.net.limits import NetLimits
 from logherd.net.server import Server
 from logherd.net.session import NetSession
 from logherd.service.identity import BrokerIdentity
-from logherd.service.metadata import Metadata
+from logherd.service.metadata import Metadata, TopicChange
 from logherd.service.names.registration import Registrar
 from logherd.service.ports import Reply, Request
 from logherd.settings.options import Endpoint
+from logherd.wire.codes import RequestCode
 from logherd.wire.frame import Frame
 from unit.service.memory_log import MemoryLog
 
@@ -216,6 +217,24 @@ async def test_a_name_service_that_ends_each_connection_hears_of_this_broker_wit
         await service.server.stop(0)
 
 
+class Heard(Curt):
+    """A name service that takes everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: list[int] = []
+
+    def on_frames(self, session: NetSession, frames: list[Frame]) -> None:
+        for frame in frames:
+            self.codes.append(frame.code)
+            session.reply(Request(frame, None, 0), Reply())
+
+    async def by(self, done: Callable[[list[int]], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not done(self.codes):
+                await asyncio.sleep(0)
+
+
 class Deaf(Curt):
     """A name service that answers nothing on its first connection."""
 
@@ -283,6 +302,31 @@ async def test_routes_name_the_leader_itself_while_its_followed_address_does_not
         await service.leads(lambda address: address == "10.0.0.2:10911")
         second.name(own=False)
         await service.leads(lambda address: address == "leader:10911")
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_a_former_leader_leaves_the_address_that_follows_the_leader_alone(stops: bool) -> None:
+    heard, guard, service = Heard(), TaskGuard(), Service()
+    service.server = Server(heard)
+    await service.start()
+    names, _, _ = replica(1, service, guard, reads=True, routed="leader:10911")
+    names.lead(3)
+    await names.join(guard)
+    try:
+        await heard.by(lambda codes: RequestCode.REGISTER_BROKER in codes)
+        if stops:
+            await names.leave()
+        else:
+            names._attend_at = 0
+            names._registrar.follow()
+            for registered in (2, 3):  # as a follower; the first may be of the pass in which it led
+                names.topic_changed(TopicChange("T", None, 0))
+                await heard.by(lambda codes, n=registered: codes.count(RequestCode.REGISTER_BROKER) >= n)
+        assert RequestCode.UNREGISTER_BROKER not in heard.codes
+    finally:
+        await guard.stop(5)
+        await names.stop()
+        await service.server.stop(0)
 
 
 async def test_a_follower_that_answers_pulls_is_in_routes_under_its_own_id() -> None:

@@ -14,7 +14,7 @@ from logherd.service.names.routes import EXPIRY_MS, SUCCESSION_MS
 from logherd.wire.bodies import decode_body
 from logherd.wire.bodies.configs import RegisterBroker, TopicConfigBody, TopicConfigTable
 from logherd.wire.codes import RequestCode, ResponseCode
-from logherd.wire.headers.names import RegisterBrokerHeader
+from logherd.wire.headers.names import RegisterBrokerHeader, UnregisterBrokerHeader
 from unit.service.asking import decoded
 from unit.service.client_fakes import FakeClock
 from unit.service.memory_log import MemoryLog
@@ -200,6 +200,19 @@ def test_a_follower_that_answers_pulls_says_where_it_is_and_nothing_of_topics() 
     assert names.routes.brokers() == {}
     registrar.lead(4)
     assert registrar.attend(ME) is None
+
+
+def test_a_former_leader_withdraws_no_address_that_is_the_next_ones_too() -> None:
+    """RocketMQ removes by address, and its 104 may come behind the next leader's 103."""
+    registrar = Registrar(ME, metadata(FakeClock()), ha_address="", routed="leader:1", alone=False)
+    registrar.lead(5)
+    registrar.follow()
+    assert registrar.unregister() is None
+    registrar.name(own=True)
+    request = registrar.unregister()
+    assert request is not None
+    assert isinstance(request.header, UnregisterBrokerHeader)
+    assert request.header.broker_address == ME.address
 
 
 def test_another_address_is_another_one_once() -> None:

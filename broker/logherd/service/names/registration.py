@@ -323,8 +323,14 @@ class Registrar:
         )  # fmt: skip
         return OutgoingRequest(RequestCode.UNREGISTER_BROKER, header)
 
-    def unregister(self) -> OutgoingRequest:
-        """104: what was registered in the latest epoch is withdrawn, and nothing later."""
+    def unregister(self) -> OutgoingRequest | None:
+        """104: what was registered in the latest epoch is withdrawn, and nothing later.
+
+        None for the address that follows the leader: a name service of RocketMQ, which knows no epoch, would take the
+        next leader's registration for it. It goes with the connection, or when it is no more repeated.
+        """
+        if self.address != self._own:
+            return None
         identity = self._identity
         header = UnregisterBrokerHeader(
             broker_name=identity.name, broker_address=identity.address, cluster_name=identity.cluster,
