@@ -20,7 +20,7 @@ from logherd.app.descriptors import DescriptorShares, shares_for
 from logherd.app.engine import Engine
 from logherd.app.external_names import ExternalNames
 from logherd.app.forwarding.assembly import Forwarding, Surroundings
-from logherd.app.forwarding.reception import LINKS_PER_ADDRESS
+from logherd.app.forwarding.reception import LINKS_BEYOND
 from logherd.app.group.engine import GroupEngine
 from logherd.app.group.reads import follower_pulls
 from logherd.app.group.view import GroupView
@@ -115,7 +115,7 @@ class Broker:
                 names_socket = lent.take(NAMES, options.name_service.listen, "nameService.listen")
             lent.take_nothing_else()
             host, port = listening.getsockname()[:2]
-            shares = shares_for(options)
+            shares = shares_for(options, links=LINKS_BEYOND)
             broker = Broker(
                 options, await Place.find(options, port), SystemClock(), shares=shares, names_socket=names_socket,
                 on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
@@ -237,7 +237,7 @@ class Broker:
                 "fewer connections than the settings allow: the system grants too few descriptors",
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
-        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=LINKS_PER_ADDRESS)
+        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=LINKS_BEYOND)
         self._server.on_leave = self._forwarding.gate.leave
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host

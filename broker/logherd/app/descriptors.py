@@ -50,8 +50,9 @@ def grant_descriptors() -> int:
     return hard
 
 
-def shares_for(options: BrokerOptions) -> DescriptorShares:
-    """The shares of a broker with these settings, whose store holds the files that it holds now. Raises the limit.
+def shares_for(options: BrokerOptions, *, links: int = 0) -> DescriptorShares:
+    """The shares of a broker with these settings, whose store holds the files that it holds now, and which takes so
+    many links of other brokers beyond its clients. Raises the limit.
 
     Raises: TooFewDescriptors.
     """
@@ -63,7 +64,7 @@ def shares_for(options: BrokerOptions) -> DescriptorShares:
     held = segments + min(indexed, INDEX_FILES_OPEN_MAX)
     return share_descriptors(
         granted, segments=held + max(4, granted // 64), connections=options.limits.connections,
-        relays=relays_for(options.guardian),
+        kept=links + relays_for(options.guardian),
     )  # fmt: skip
 
 
@@ -72,16 +73,16 @@ def relays_for(options: GuardianOptions) -> int:
     return 0 if options.relay_listen is None else WAITING_MAX
 
 
-def share_descriptors(granted: int, *, segments: int, connections: int, relays: int = 0) -> DescriptorShares:
+def share_descriptors(granted: int, *, segments: int, connections: int, kept: int = 0) -> DescriptorShares:
     """Divide `granted` descriptors: the store and its `segments` files first, then up to `connections` clients.
 
-    `relays` are kept for connections to the relay port.
+    `kept` are those of connections that are no client's: to the relay port, and of other brokers to a full one.
 
     Raises: TooFewDescriptors.
     """
     if granted < 0:  # no limit at all
         return DescriptorShares(_CACHED_FILES_MAX, connections, connections)
-    left = granted - _OWN - relays - _PER_SEGMENT * segments
+    left = granted - _OWN - kept - _PER_SEGMENT * segments
     cached = max(_CACHED_FILES_MIN, min(_CACHED_FILES_MAX, left // 8))
     for_clients = left - 2 * cached
     if for_clients < 2 * _CONNECTIONS_MIN:

@@ -15,7 +15,7 @@ class Admission:
     __slots__ = ("_limits", "_peers", "_per_address", "accepted", "received", "refused", "sent", "total")
 
     def __init__(self, limits: AdmissionLimits, *, peers: int = 0) -> None:
-        """`peers`: so many more of each address are admitted, for brokers; see `crowded`."""
+        """`peers`: so many more of each address and in all are admitted, for brokers; see `crowded`."""
         self._limits = limits
         self._peers = peers
         self._per_address: dict[str, int] = {}
@@ -38,11 +38,13 @@ class Admission:
         return None
 
     def crowded(self, address: str) -> bool:
-        """Whether more than its limit are open: the one that was admitted last has yet to prove itself a broker."""
-        return self._per_address[address] > self._limits.connections_per_address_max
+        """Whether more than its limit, or than that of all, are open: the one that was admitted last has yet to prove
+        itself a broker."""
+        limits = self._limits
+        return self._per_address[address] > limits.connections_per_address_max or self.total > limits.connections_max
 
     def _refusal(self, address: str) -> str | None:
-        if self.total >= self._limits.connections_max:
+        if self.total >= self._limits.connections_max + self._peers:
             return f"{self.total} connections are open, at most {self._limits.connections_max} may be"
         count = self._per_address.get(address, 0)
         if count >= self._limits.connections_per_address_max + self._peers:

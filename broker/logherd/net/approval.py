@@ -1,7 +1,8 @@
-"""A connection beyond the limit of its address, which is open only so that another broker can say that it is one.
+"""A connection beyond the limit of its address or of all, which is open only so that another broker can say that it is
+one.
 
-Where brokers and many clients share an address (one machine, a NAT) the clients would use it up, and a broker that does
-not lead could bring none of its own clients' requests to the leader.
+Clients would use up the address that brokers share with them (one machine, a NAT), or all that a leader has, and a
+broker that does not lead could bring none of its own clients' requests to the leader.
 """
 
 from typing import TYPE_CHECKING

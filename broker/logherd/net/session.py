@@ -116,9 +116,9 @@ class NetSession(Channel):
             self._reader.read_plainly()
 
     def turn_away(self) -> None:
-        """End the connection after what is already queued: too many of its address are open."""
+        """End the connection after what is already queued: too many are open."""
         self._hub.admission.refused += 1
-        self.end("too many connections of this address are open")
+        self.end("too many connections, or too many of this address, are open")
 
     def relimit(self, flow: FlowLimits, patience: PatienceLimits) -> None:
         """The limits of the server have changed. A connection that was handed over keeps those of its own."""

@@ -110,6 +110,14 @@ def test_connections_that_a_guardian_holds_over_are_kept_from_clients(
     assert used <= 1280
 
 
+def test_links_of_other_brokers_are_kept_from_clients(monkeypatch: pytest.MonkeyPatch, options: BrokerOptions) -> None:
+    Granted(monkeypatch, 1280, 1280)
+    without, shares = shares_for(options), shares_for(options, links=16)
+    assert 0 < without.broker_connections - shares.broker_connections <= 16
+    used = 24 + 16 + 2 * 20 + 2 * shares.cached_files + shares.broker_connections + shares.name_connections
+    assert used <= 1280
+
+
 @pytest.mark.parametrize(("snapshot", "files"), [("64MiB", 64), ("1GiB", 260), ("4GiB", 1028)])
 def test_a_controllers_clients_leave_what_its_log_needs_before_the_second_snapshot(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, snapshot: str, files: int

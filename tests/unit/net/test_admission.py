@@ -36,6 +36,17 @@ def test_an_address_is_admitted_up_to_its_limit_and_others_are_not_disturbed() -
     assert admission.total == 3
 
 
+def test_beside_the_total_brokers_are_admitted_from_addresses_that_have_none() -> None:
+    admission = Admission(LIMITS, peers=2)
+    for n in range(4):
+        assert admission.admit(f"10.0.0.{n}") is None
+        assert not admission.crowded(f"10.0.0.{n}")
+    for n in (4, 5):
+        assert admission.admit(f"10.0.0.{n}") is None
+        assert admission.crowded(f"10.0.0.{n}")
+    assert admission.admit("10.0.0.6") == "6 connections are open, at most 4 may be"
+
+
 def test_what_was_not_admitted_cannot_be_released() -> None:
     with pytest.raises(InvariantError):
         Admission(LIMITS).release("10.0.0.1")
@@ -76,16 +87,20 @@ class Guests(Recorder):
             session.hand_over(self.links, FlowLimits())
 
 
-def crowded(*, willing: bool) -> Bench:
-    """A server with one connection of an address that may have one, and room for two brokers beside it."""
-    bench = Bench(NetLimits(admission=AdmissionLimits(connections_per_address_max=1)), peers=2)
+BY_ADDRESS, BY_TOTAL = AdmissionLimits(connections_per_address_max=1), AdmissionLimits(connections_max=1)
+
+
+def crowded(*, willing: bool, limits: AdmissionLimits = BY_ADDRESS) -> Bench:
+    """A server with one connection where one may be, and room for two brokers beside it."""
+    bench = Bench(NetLimits(admission=limits), peers=2)
     bench.handler = bench.hub.handler = Guests(willing=willing)
     bench.connect(port=5000)
     return bench
 
 
-def test_beyond_the_limit_of_an_address_a_broker_is_taken_and_served() -> None:
-    bench = crowded(willing=True)
+@pytest.mark.parametrize("limits", [BY_ADDRESS, BY_TOTAL], ids=["of an address", "of all"])
+def test_beyond_the_limit_a_broker_is_taken_and_served(limits: AdmissionLimits) -> None:
+    bench = crowded(willing=True, limits=limits)
     assert isinstance(bench.handler, Guests)
     session, transport = bench.connect(port=6000)
     session.data_received(request(1, code=OPEN))
@@ -119,6 +134,15 @@ def test_beyond_the_limit_of_an_address_nobody_else_is_heard(data: bytes, carrie
     session.connection_lost(None)
     assert bench.handler.closed == [session]
     assert bench.hub.admission.total == 1
+
+
+def test_beyond_the_limit_of_all_a_client_is_turned_away() -> None:
+    bench = crowded(willing=False, limits=BY_TOTAL)
+    session, transport = bench.connect(port=6000)
+    session.data_received(request(1))
+    bench.end_pass()
+    assert transport.closing
+    assert (bench.handler.frames, bench.hub.admission.refused) == ([], 1)
 
 
 def test_who_says_nothing_beyond_the_limit_of_an_address_takes_a_place_for_a_moment_only() -> None:

@@ -55,7 +55,7 @@ def shares_of(options: ControllerOptions) -> DescriptorShares:
     segments = 2 * (options.snapshot_bytes // log.segment_bytes + 1) + log.spare_segments
     return share_descriptors(
         grant_descriptors(), segments=max(_LOG_FILES_MIN, segments), connections=options.limits.connections,
-        relays=relays_for(options.guardian),
+        kept=relays_for(options.guardian),
     )  # fmt: skip
 
 

@@ -36,12 +36,12 @@ from logherd.wire.headers.forwarding import (
     Refused,
 )
 
-__all__ = ["GRACE_MS", "LINKS_PER_ADDRESS", "LINK_FLOW", "Reception", "ReceptionHooks"]
+__all__ = ["GRACE_MS", "LINKS_BEYOND", "LINK_FLOW", "Reception", "ReceptionHooks"]
 
 GRACE_MS: Final = 5_000
-LINKS_PER_ADDRESS: Final = 16
-"""Connections that are kept for other brokers of an address which clients use up: one for each of at most six, and the
-one before it, which may not have ended yet."""
+LINKS_BEYOND: Final = 16
+"""Connections that are kept for other brokers where clients use up all, or all of an address: one for each of at most
+six, and the one before it, which may not have ended yet."""
 
 _MIB = 1024 * 1024
 LINK_FLOW = FlowLimits(
