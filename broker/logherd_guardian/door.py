@@ -78,6 +78,8 @@ class Door:
             elif age >= _SPARE_MS or not (spare.greeted or self._resolver.has(spare.peer, spare.address)):
                 spare.close()
                 self._spares.remove(spare)
+        for relay in list(self._relays):
+            relay.tick(now)
         for relay in [each for each in self._relays if self._is_over(each, now)]:
             relay.close()
             self._forget(relay)

@@ -5,7 +5,8 @@ takes exactly this from the first. So what waits, waits in the kernel, bounded b
 does not read stops the other from being read.
 
 What one side did to its connection is done to the other: a peer that died resets its client, as a broker that dies
-does (a stock client forgets requests on a connection that ends with FIN). So does the death of this process.
+does (a stock client forgets requests on a connection that ends with FIN). So does the death of this process. What the
+peer has answered before it was lost reaches the client first: a reset discards what waits in our kernel.
 """
 
 import selectors
@@ -20,9 +21,14 @@ __all__ = ["BUFFER_BYTES", "RESET", "Relay"]
 BUFFER_BYTES = 64 << 10
 _ROUNDS_MAX = 4
 """So many buffers are moved before others have their turn."""
+_DELIVERY_MS = 1_000
+"""So long a client has to take the last answers of a peer that was lost."""
 _LINGER = Struct("ii")
 RESET, _FIN = _LINGER.pack(1, 0), _LINGER.pack(0, 0)
 """Values of SO_LINGER: how the kernel ends a connection, see tcp_close in Linux."""
+_TCP_INFO = Struct("=B143xI")
+"""tcpi_state and, since Linux 4.6, tcpi_notsent_bytes, see linux/tcp.h: what SIOCOUTQNSD tells, too."""
+_TCP_CLOSE = 7
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -39,7 +45,8 @@ class _Way:
 
 
 class Relay:
-    """Ends when both directions have ended, or when one side is lost: then both are closed."""
+    """Ends when both directions have ended, or when one side is lost: then both are closed, once the client has what
+    the peer had answered, or does not take it in time."""
 
     def __init__(
         self, selector: selectors.BaseSelector, client: socket.socket, peer: socket.socket, buffer: memoryview,
@@ -49,7 +56,9 @@ class Relay:
         """When the last bytes went through, ms."""
         self._selector = selector
         self._sides = (client, peer)
-        self._ways = (_Way(client, peer), _Way(peer, client))
+        self._ways = (_Way(peer, client), _Way(client, peer))
+        self._until: int | None = None
+        """One side is lost: when the client's time for the last answers ends, ms."""
         self._buffer = buffer
         self._ended = ended
         for side in self._sides:
@@ -64,9 +73,13 @@ class Relay:
         """End both connections: with a reset, so that a client looks at once for what was on its way, or with FIN."""
         for side in self._sides:
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET if reset else _FIN)
-            if side in self._selector.get_map():
-                self._selector.unregister(side)
+            self._unwatch(side)
             side.close()
+
+    def tick(self, now: int) -> None:
+        """Go on with the end, if one side is lost."""
+        if self._until is not None and (now >= self._until or self._has_delivered()):
+            self._end(reset=True)
 
     def _watch(self) -> None:
         """Ask for what each side is waited for; a side that is waited for nothing is not asked at all."""
@@ -80,10 +93,14 @@ class Relay:
             known = self._selector.get_map().get(side)
             if wanted and known is None:
                 self._selector.register(side, wanted, self._ready)
-            elif known is not None and not wanted:
-                self._selector.unregister(side)
+            elif not wanted:
+                self._unwatch(side)
             elif known is not None and known.events != wanted:
                 self._selector.modify(side, wanted, self._ready)
+
+    def _unwatch(self, side: socket.socket) -> None:
+        if side in self._selector.get_map():
+            self._selector.unregister(side)
 
     def _ready(self, mask: int) -> None:
         """Something can move; which way is found by trying."""
@@ -92,31 +109,54 @@ class Relay:
                 if not way.ended:
                     self._move(way)
         except OSError:
-            self._end(reset=True)
+            self._lose()
             return
         if all(way.ended for way in self._ways):
             self._end(reset=False)
         else:
             self._watch()
 
-    def _move(self, way: _Way) -> None:
+    def _lose(self) -> None:
+        """One side is lost; which one, and what it had sent before, is not known here."""
+        for side in self._sides:
+            self._unwatch(side)
+        now = clock_ms()
+        self._until = now + _DELIVERY_MS
+        self.tick(now)
+
+    def _has_delivered(self) -> bool:
+        """Whether everything that the peer has answered is on its way to the client, or never will be."""
+        answers = self._ways[0]
+        if not answers.ended:
+            try:
+                if not self._move(answers):
+                    return False
+            except OSError:
+                answers.ended = True
+        state, unsent = _TCP_INFO.unpack(answers.sink.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+        return state == _TCP_CLOSE or not unsent
+
+    def _move(self, way: _Way) -> bool:
+        """Whether the source has no more at the moment, or has ended."""
         for _ in range(_ROUNDS_MAX):
             try:
                 count = way.source.recv_into(self._buffer, 0, socket.MSG_PEEK)
             except BlockingIOError:
-                return
+                return True
             if count == 0:
                 way.ended = True
-                way.sink.shutdown(socket.SHUT_WR)
-                return
+                if self._until is None:  # a reset is what its client is to hear, and not an end before it
+                    way.sink.shutdown(socket.SHUT_WR)
+                return True
             try:
                 sent = way.sink.send(self._buffer[:count])
             except BlockingIOError:
                 way.blocked = True
-                return
+                return False
             way.blocked = False
             way.source.recv_into(self._buffer, sent)
             self.moved_at = clock_ms()
+        return False
 
     def _end(self, *, reset: bool) -> None:
         self.close(reset=reset)

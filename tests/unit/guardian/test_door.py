@@ -139,6 +139,27 @@ def test_a_quiet_client_whose_time_is_over_is_reset_because_its_request_may_wait
         client.recv(1)
 
 
+def test_a_client_has_its_place_until_it_has_the_last_answers_of_a_peer_that_was_lost(place: Place) -> None:
+    client = place.passed_on()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+    (relay,) = place.door._relays
+    near_client, _ = relay._sides
+    near_client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
+    assert near_client.send(bytes(100_000)) == 100_000
+    for each in place.dialled:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        each.close()
+    dispatch(place.selector, 5_000)
+    place.door.tick(clock_ms())
+    assert place.allowance.left == PLACES - 1
+    client.settimeout(None)
+    assert len(client.recv(100_000, socket.MSG_WAITALL)) == 100_000
+    place.door.tick(clock_ms())
+    assert place.allowance.left == PLACES
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
 def test_a_connection_that_has_half_ended_takes_no_place_for_ever(place: Place) -> None:
     client = place.passed_on()
     client.shutdown(socket.SHUT_WR)

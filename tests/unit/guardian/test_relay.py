@@ -1,12 +1,15 @@
 """One client's connection passed on: what comes through it, and how it ends. All sockets are real."""
 
+import fcntl
 import selectors
 import socket
+import termios
 from collections.abc import Callable, Iterator
 from struct import Struct
 
 import pytest
 
+from logherd_guardian.clock import clock_ms
 from logherd_guardian.relay import Relay
 from logherd_guardian.shell import dispatch
 
@@ -42,6 +45,11 @@ class Passed:
                 return
             dispatch(self.selector, 20)
         raise AssertionError("it never held")
+
+    def lose_peer(self) -> None:
+        """It resets its connection, as one that stops or dies."""
+        self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET.pack(1, 0))
+        self.peer.close()
 
     def close(self) -> None:
         if self.near_client.fileno() >= 0:
@@ -104,6 +112,61 @@ def test_the_reset_of_one_is_the_reset_of_the_other(passed: Passed, lost: str) -
     with pytest.raises(ConnectionResetError):
         other.recv(10)
     assert len(passed.selector.get_map()) == 0
+
+
+def test_what_a_peer_answered_before_it_was_lost_arrives_although_the_client_goes_on_speaking(passed: Passed) -> None:
+    answers = bytes(range(250)) * 8
+    passed.peer.sendall(answers)
+    passed.lose_peer()
+    passed.client.sendall(b"more")
+    passed.until(lambda: passed.relay.tick(clock_ms()) or passed.ended)
+    assert passed.client.recv(2 * len(answers), socket.MSG_WAITALL) == answers
+    with pytest.raises(ConnectionResetError):
+        passed.client.recv(10)
+    assert len(passed.selector.get_map()) == 0
+
+
+def lose_with_answers_unsent(passed: Passed, size: int) -> None:
+    passed.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+    passed.near_client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * size)
+    passed.peer.sendall(bytes(size))
+    passed.until(lambda: fcntl.ioctl(passed.peer, termios.TIOCOUTQ, bytes(4)) == bytes(4))  # else a reset discards them
+    passed.lose_peer()
+    passed.until(lambda: not passed.selector.get_map())
+
+
+@pytest.mark.parametrize("passed", [64 << 10], indirect=True)
+def test_a_client_that_reads_slowly_gets_the_last_answers_of_a_lost_peer_before_the_reset(passed: Passed) -> None:
+    lose_with_answers_unsent(passed, 100_000)
+    passed.relay.tick(clock_ms())
+    assert passed.ended == []
+    heard = 0
+    passed.client.settimeout(0)
+
+    def has_ended() -> bool:
+        nonlocal heard
+        if not passed.ended:
+            passed.relay.tick(0)
+        while readable(passed.client):
+            try:
+                heard += len(passed.client.recv(1_000))
+            except ConnectionResetError:
+                return True
+        return False
+
+    passed.until(has_ended)
+    assert heard == 100_000
+    assert passed.ended == [passed.relay]
+
+
+@pytest.mark.parametrize("passed", [64 << 10], indirect=True)
+def test_a_client_that_does_not_read_the_last_answers_is_reset_after_a_second(passed: Passed) -> None:
+    began = clock_ms()
+    lose_with_answers_unsent(passed, 100_000)
+    passed.relay.tick(began + 999)
+    assert passed.ended == []
+    passed.relay.tick(clock_ms() + 1_000)
+    assert passed.ended == [passed.relay]
 
 
 def test_a_connection_that_takes_no_more_is_lost_like_one_that_was_reset(passed: Passed) -> None:
