@@ -52,6 +52,8 @@ _FILES = OsFiles()
 _FIRST_ELECTION_MS = 200
 """A quorum that was founded a moment ago has nobody to wait for."""
 
+_AGAIN_SECONDS = 0.05
+
 _log = Log("logherd.quorum")
 
 
@@ -130,12 +132,17 @@ class Member:
         node = self.node
         if node is None or node.core.role is not Role.LEADER or len(node.core.ground.members.current.voters) == 1:
             return
-        done = asyncio.Event()
-        node.transfer(None, lambda _outcome: done.set())
+        reason = Refusal.TIMED_OUT
         try:
-            await asyncio.wait_for(done.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                while (outcome := await _handed_over(node)) == Rejected(Refusal.RUNNING, self.identity):
+                    reason = Refusal.RUNNING
+                    await asyncio.sleep(_AGAIN_SECONDS)  # a step of a change is on its way to the others' disks
         except TimeoutError:
-            _log.warning("leadership was not handed over before the stop", seconds=seconds)
+            outcome = Rejected(reason, self.identity)
+        if isinstance(outcome, Rejected) and outcome.reason is not Refusal.NOT_LEADER:
+            why = outcome.reason.value
+            _log.warning("leadership was not handed over before the stop", reason=why, seconds=seconds)
 
     async def stop(self, seconds: float) -> None:
         """Close links, node and log. Idempotent."""
@@ -275,6 +282,22 @@ class Member:
             self._board.role_changed(event, recoveries=recoveries)
         elif isinstance(event, QuorumRecovered):
             self._links.announce()
+
+
+async def _handed_over(node: RaftNode[Verdict]) -> Outcome[None]:
+    """Hand over in place of a change that waits for new voters, be it for minutes: whoever wants it asks again."""
+    leading, current = node.core.leading, node.core.ground.members.current
+    if leading is not None and leading.goal is not None:
+        node.change_members(Goal(current.voters, current.learners), lambda _outcome: None, instead=True)
+    done, outcomes = asyncio.Event(), list[Outcome[None]]()
+
+    def told(outcome: Outcome[None]) -> None:  # maybe when nobody waits any more
+        outcomes.append(outcome)
+        done.set()
+
+    node.transfer(None, told)
+    await done.wait()
+    return outcomes[0]
 
 
 def _check_founding(identity: Identity, log: RaftLog, data_dir: str) -> None:

@@ -182,9 +182,11 @@ class RaftNode(Generic[ResultT]):
         """Hand leadership over. Applied means that the order was carried out."""
         self._step(Transfer(self._asking.number(then), target))
 
-    def change_members(self, goal: Goal, then: Callable[[Outcome[None]], None]) -> None:
-        """Work towards other members."""
-        self._step(ChangeMembers(self._asking.number(then), goal))
+    def change_members(
+        self, goal: Goal, then: Callable[[Outcome[None]], None], *, instead: bool = False
+    ) -> None:  # fmt: skip
+        """Work towards other members. `instead`: see ChangeMembers."""
+        self._step(ChangeMembers(self._asking.number(then), goal, instead))
 
     def recover_quorum(self, order: RecoverQuorum, then: Callable[[Outcome[None]], None]) -> None:
         """An operator's decision that lost voters never come back; the order's own request number is not used."""

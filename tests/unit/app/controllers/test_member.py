@@ -241,14 +241,40 @@ async def test_before_a_planned_stop_another_member_leads(tmp_path: Path) -> Non
         assert await quorum.leader() is not leader
 
 
+async def test_before_a_planned_stop_another_member_leads_although_members_are_being_changed(tmp_path: Path) -> None:
+    async with quorum_of(tmp_path, *NAMES) as quorum:
+        leader, told = await quorum.leader(), list[Any]()
+        present = [life.member.identity for life in quorum.lives.values()]
+        leader.member.resettle((*present, f"c-3.{'0' * 16}"), (), told.append)
+        await leader.member.hand_over(10)
+        assert told == [Rejected(Refusal.BEHIND, leader.member.identity)]
+        assert leader.role is not Role.LEADER
+        assert await quorum.leader() is not leader
+
+
+@pytest.mark.parametrize("reason", [Refusal.RUNNING, Refusal.INVALID])
+async def test_a_stop_says_why_nothing_was_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reason: Refusal
+) -> None:
+    async with quorum_of(tmp_path, *NAMES) as quorum:
+        leader = await quorum.leader()
+        refusal = Rejected(reason, leader.member.identity)
+        monkeypatch.setattr(leader.member.node, "transfer", lambda _target, then: then(refusal))
+        await leader.member.hand_over(0.01)
+        (said,) = [each for each in caplog.records if each.message == "leadership was not handed over before the stop"]
+        assert reason.value in str(vars(said))
+
+
 async def test_a_stop_waits_for_a_hand_over_as_long_as_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with quorum_of(tmp_path, *NAMES) as quorum:
         leader = await quorum.leader()
-        monkeypatch.setattr(leader.member.node, "transfer", lambda _target, _then: None)
-        await leader.member.hand_over(0)
+        told: list[Callable[[Any], None]] = []
+        monkeypatch.setattr(leader.member.node, "transfer", lambda _target, then: told.append(then))
+        await leader.member.hand_over(0.01)
         assert "leadership was not handed over before the stop" in caplog.messages
+        told[0](Rejected(Refusal.TIMED_OUT, None))
 
 
 async def test_who_is_alone_hands_over_to_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
