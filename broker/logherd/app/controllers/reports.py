@@ -56,7 +56,7 @@ class Reports:
         return Standing(
             cluster=options.cluster_name, node=options.node_name, identity=self._member.identity, pid=os.getpid(),
             version=self._version, leadership=self._leadership(node), progress=self._progress(node),
-            peers=self._peers(node), election_ms=options.election.timeout_ms,
+            peers=self._peers(node), election_ms=options.election.timeout_ms, settled=_settled(node),
         )  # fmt: skip
 
     def _leader(self) -> str | None:
@@ -120,6 +120,13 @@ def _voter(member: ReplicaId | None, node: RaftNode[Any] | None) -> bool | None:
     if member is None or node is None or member not in node.core.ground.members.current.members:
         return None
     return node.core.ground.members.current.is_voter(member)
+
+
+def _settled(node: RaftNode[Any] | None) -> bool:
+    leading = node.core.leading if node is not None else None
+    if node is None or leading is None or leading.changing:
+        return False
+    return not node.core.ground.members.current.joint
 
 
 def _match(member: ReplicaId | None, node: RaftNode[Any] | None, *, own: bool) -> int | None:

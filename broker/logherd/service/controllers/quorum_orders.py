@@ -56,7 +56,7 @@ def resettle(place: Place, body: dict[str, Any]) -> Step[Document]:
     if both:
         refuse_field("learners", both[0], "left out, because voters has it")
     present = {peer.identity: peer.voter for peer in standing.peers if peer.voter is not None}
-    if present == {**dict.fromkeys(voters, True), **dict.fromkeys(learners, False)}:
+    if standing.settled and present == {**dict.fromkeys(voters, True), **dict.fromkeys(learners, False)}:
         return _done(place, order, changed=False)
 
     def then(now: int) -> Document:

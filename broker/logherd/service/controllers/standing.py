@@ -63,7 +63,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """This controller at one moment. `election_ms`: the shortest silence after which another leader is elected."""
+    """This controller at one moment. `election_ms`: the shortest silence after which another leader is elected.
+
+    `settled`: it leads, and its members are committed and not being changed.
+    """
 
     cluster: str
     node: str
@@ -74,6 +77,7 @@ class Standing:
     progress: Progress
     peers: tuple[Peer, ...]
     election_ms: int
+    settled: bool = False
 
     def peer(self, node: str | None) -> Peer | None:
         """The controller of this name."""

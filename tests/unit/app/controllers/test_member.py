@@ -18,6 +18,7 @@ from logherd.app.binding import bind
 from logherd.app.controllers.board import Board
 from logherd.app.controllers.decisions import Decisions
 from logherd.app.controllers.member import Member, PromisesLost
+from logherd.app.controllers.reports import Reports
 from logherd.app.data_dir import NoDataDir
 from logherd.app.quorum.node import NodeFailed
 from logherd.app.quorum.outcomes import Applied, Rejected
@@ -33,6 +34,8 @@ from logherd.raft.voting import hears_leader
 from logherd.raftlog import RaftLog, RaftLogOptions
 from logherd.raftlog.writer import LogFiles
 from logherd.replication.messages import ClusterId, ReplicaId
+from logherd.service.controllers.quorum_orders import resettle
+from logherd.service.controllers.steps import Resettle
 from logherd.settings.load import load_controller_options
 from logherd.settings.options import ControllerOptions, Endpoint
 from logherd.store.errors import ReplicaDamaged
@@ -418,6 +421,26 @@ async def test_a_wiped_member_has_no_vote_until_it_is_named_again_and_may_be_res
         node = leader.member.node
         assert node is not None
         assert set(node.core.ground.members.current.voters) == set(voters)
+
+
+async def test_members_that_are_not_in_force_yet_are_not_taken_for_what_is_wanted(tmp_path: Path) -> None:
+    async with quorum_of(tmp_path, *NAMES) as quorum:
+        leader = await quorum.leader()
+        gone = next(life.member.identity for life in quorum.lives.values() if life is not leader)
+        present = [life.member.identity for life in quorum.lives.values()]
+        wanted = [each for each in present if each != gone]
+        name = next(name for name, life in quorum.lives.items() if life is leader)
+        place = Reports(quorum.options(name), leader.member, leader.board).place(lambda _seat: None)
+
+        def changes(voters: list[ReplicaId]) -> bool:
+            return isinstance(resettle(place, {"requestId": "1", "voters": voters}), Resettle)
+
+        assert [changes(present), changes(wanted)] == [False, True]
+        done = asyncio.create_task(outcome_of(lambda then: leader.member.resettle(tuple(wanted), (), then)))
+        await asyncio.sleep(0)
+        assert [changes(present), changes(wanted)] == [True, True], "both halves count, and nothing is committed"
+        assert isinstance(await done, Applied)
+        assert [changes(present), changes(wanted)] == [True, False]
 
 
 async def test_a_founder_without_the_image_that_names_the_voters_is_damaged_and_lets_go_of_its_log(

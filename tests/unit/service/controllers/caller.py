@@ -120,7 +120,7 @@ def standing(leader: str | None = OWN, **more: object) -> Standing:
         "leadership": Leadership(
             role="leader" if leads else "follower", term=4, leader=leader, serving=leads, heard_ms=0 if leads else 40
         ),
-        "progress": Progress(applied=800, committed=850, end=1_000), "peers": tuple(peers), **more,
+        "progress": Progress(applied=800, committed=850, end=1_000), "peers": tuple(peers), "settled": leads, **more,
     }  # fmt: skip
     return Standing(**said)  # type: ignore[arg-type]
 

@@ -310,6 +310,12 @@ def test_members_that_are_so_already_change_nothing(http: HttpCaller) -> None:
     assert http.done == []
 
 
+def test_members_on_their_way_to_be_so_are_asked_for_again(http: HttpCaller) -> None:
+    http.standing = standing(settled=False)
+    http.post("/quorum/members", voters=["n2", "n1", "n0"])
+    assert [type(each) for each in http.done] == [Resettle]
+
+
 @pytest.mark.parametrize(
     ("order", "field"),
     [
