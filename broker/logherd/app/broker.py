@@ -52,6 +52,11 @@ _TICK_SECONDS = 0.1
 _log = Log("logherd.app")
 
 
+def _links_beyond(options: BrokerOptions) -> int:
+    """Connections that are kept for other brokers of the group, where there are any."""
+    return 0 if options.replication.mode == "alone" else LINKS_BEYOND
+
+
 class Broker:
     """A running broker. Made by `start`; belongs to the loop on which it was started."""
 
@@ -115,7 +120,7 @@ class Broker:
                 names_socket = lent.take(NAMES, options.name_service.listen, "nameService.listen")
             lent.take_nothing_else()
             host, port = listening.getsockname()[:2]
-            shares = shares_for(options, links=LINKS_BEYOND)
+            shares = shares_for(options, links=_links_beyond(options))
             broker = Broker(
                 options, await Place.find(options, port), SystemClock(), shares=shares, names_socket=names_socket,
                 on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
@@ -237,7 +242,7 @@ class Broker:
                 "fewer connections than the settings allow: the system grants too few descriptors",
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
-        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=LINKS_BEYOND)
+        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=_links_beyond(self._options))
         self._server.on_leave = self._forwarding.gate.leave
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
