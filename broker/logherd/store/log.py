@@ -123,8 +123,10 @@ class CommitLog:
 
     @property
     def is_tight(self) -> bool:
+        if self.upcoming is not None:
+            return False
         longest = self._options.foreign_bytes(self.active.size)
-        return self.upcoming is None and self.active.end - self.end_position <= longest + BLANK_SIZE_MIN
+        return self.active.end - self.end_position <= longest + BLANK_SIZE_MIN
 
     @property
     def has_room_to_lead(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Member, Quorum, controller_name
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason, SettleQuorum, TransferQuorum
-from logherd_operator.plan.guards import quorate
+from logherd_operator.plan.guards import quorate, unordered
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders
 
@@ -69,12 +69,8 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
     Without their keeper, as while it is replaced by one of larger volumes, nobody says what is wanted.
     """
     slots, wanted = situation.controllers(), situation.observed.platform.controller_revision
-    if not slots or not wanted:
-        return
-    stale = [each for each in slots if _reason(situation, each, wanted)]
-    if not stale:
-        return
-    if held_for_orders(situation, stale):
+    stale = _stale(situation)
+    if not stale or held_for_orders(situation, stale):
         return
     yield from _rest(situation, slots, wanted)
     victim = min(stale, key=lambda each: _rank(situation, each))
@@ -87,14 +83,16 @@ def roll_controllers(situation: Situation) -> Iterator[Step]:
 
 def say_who_waits(situation: Situation) -> Iterator[Step]:
     """Of controllers that are restarted only when that is ordered; after all that goes on by itself."""
-    slots, wanted = situation.controllers(), situation.observed.platform.controller_revision
-    stale = [each for each in slots if wanted and _reason(situation, each, wanted)]
-    if stale and held_for_orders(situation, stale):
-        yield Block(
-            code=Code.WAITING_FOR_APPROVAL,
-            message=f"{len(stale)} of {len(slots)} controllers wait for a restart",
-            unblocks="kubectl logherd restart, because update.strategy is Manual",
-        )
+    stale = _stale(situation)
+    block = unordered(situation, stale, f"{len(stale)} of {len(situation.controllers())} controllers")
+    if block is not None:
+        yield block
+
+
+def _stale(situation: Situation) -> list[Slot]:
+    """Which have to be restarted; none while nobody says what is wanted."""
+    wanted = situation.observed.platform.controller_revision
+    return [each for each in situation.controllers() if wanted and _reason(situation, each, wanted)]
 
 
 def _rest(situation: Situation, slots: tuple[Slot, ...], wanted: str) -> Iterator[Step]:

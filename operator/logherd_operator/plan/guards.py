@@ -1,15 +1,15 @@
 """What must be so before something is taken away. Each answers with what is in the way, or None."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Component, Slot
 from logherd_operator.plan.outcome import Block, Code
-from logherd_operator.plan.situation import Situation, rebuild_order
+from logherd_operator.plan.situation import Situation, held_for_orders, rebuild_order
 
 __all__ = [
     "evictable", "led_and_quorate", "name_taken", "not_kept", "object_refused", "overruled", "quorate", "stalled",
-    "volume_stays", "writes_go_on",
+    "unordered", "volume_stays", "writes_go_on",
 ]  # fmt: skip
 
 _LAG_MAX = 1 << 20
@@ -142,6 +142,16 @@ def object_refused(situation: Situation) -> Block | None:
 def not_kept(situation: Situation) -> Block | None:
     """Is something not as the group needs it?"""
     return name_taken(situation) or object_refused(situation)
+
+
+def unordered(situation: Situation, pending: Sequence[Slot], whom: str) -> Block | None:
+    """Do these wait for a person who orders that they are restarted?"""
+    if not pending or not held_for_orders(situation, pending):
+        return None
+    return Block(
+        code=Code.WAITING_FOR_APPROVAL, message=f"{whom} wait for a restart",
+        unblocks="kubectl logherd restart, because update.strategy is Manual",
+    )  # fmt: skip
 
 
 def volume_stays(slot: Slot) -> Block | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
-from logherd_operator.plan.guards import led_and_quorate, not_kept, stalled, volume_stays, writes_go_on
+from logherd_operator.plan.guards import led_and_quorate, not_kept, stalled, unordered, volume_stays, writes_go_on
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders, unready_fact
 from logherd_operator.plan.switch import switch_from
@@ -100,11 +100,9 @@ def roll_brokers(situation: Situation) -> Iterator[Step]:
     pending = [each for each in situation.kept() if restart_reason(situation, each) is not None]
     if group is None or not pending:
         return
-    if held_for_orders(situation, pending):
-        yield Block(
-            code=Code.WAITING_FOR_APPROVAL, message=f"{len(pending)} brokers wait for a restart",
-            unblocks="kubectl logherd restart, because update.strategy is Manual",
-        )  # fmt: skip
+    block = unordered(situation, pending, f"{len(pending)} brokers")
+    if block is not None:
+        yield block
         return
     block = led_and_quorate(situation, group)
     if block is not None:

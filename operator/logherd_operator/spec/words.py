@@ -29,18 +29,18 @@ _RIGHT = {
 }
 
 
-def place(fault: Any, document: str = "the document") -> str:
+def place(fault: Any) -> str:
     """Where it is; of a key that is wrong itself, what the key is in."""
     location = [str(part) for part in fault["loc"]]
-    return ".".join(location[:-2] if location[-1:] == ["[key]"] else location) or document
+    return ".".join(location[:-2] if location[-1:] == ["[key]"] else location) or "the document"
 
 
 def found_and_right(fault: Any) -> str:
     """`'x' is not right: write a whole number`; of a rule over several values only the message, which names them."""
     found, right = fault["input"], _RIGHT.get(fault["type"])
-    if right is None and isinstance(found, dict | list | tuple):
-        return str(fault["msg"]).removeprefix("Value error, ")
     message = str(fault["msg"]).removeprefix("Value error, ")
+    if right is None and isinstance(found, dict | list | tuple):
+        return message
     message = f"{message[:1].lower()}{message[1:]}" if right is None else f"write {_told(right, fault)}"
     value = _shown(found)
     value = value if len(value) <= _VALUE_LENGTH_MAX else value[:_VALUE_LENGTH_MAX] + "..."
