@@ -52,9 +52,9 @@ _TICK_SECONDS = 0.1
 _log = Log("logherd.app")
 
 
-def _links_beyond(options: BrokerOptions) -> int:
+def _links_beyond(options: BrokerOptions, leadership: Leadership | None) -> int:
     """Connections that are kept for other brokers of the group, where there are any."""
-    return 0 if options.replication.mode == "alone" else LINKS_BEYOND
+    return 0 if options.replication.mode == "alone" and leadership is None else LINKS_BEYOND
 
 
 class Broker:
@@ -120,7 +120,8 @@ class Broker:
                 names_socket = lent.take(NAMES, options.name_service.listen, "nameService.listen")
             lent.take_nothing_else()
             host, port = listening.getsockname()[:2]
-            shares = shares_for(options, links=_links_beyond(options))
+            links = _links_beyond(options, leadership)
+            shares = shares_for(options, links=links)
             broker = Broker(
                 options, await Place.find(options, port), SystemClock(), shares=shares, names_socket=names_socket,
                 on_failure=on_failure, leadership=leadership, keeper=lent.keeper,
@@ -131,7 +132,8 @@ class Broker:
                 names_socket.close()
             raise
         try:
-            await broker._serve(listening, str(Endpoint(host=host, port=port)), shares.broker_connections)
+            address = str(Endpoint(host=host, port=port))
+            await broker._serve(listening, address, shares.broker_connections, links)
         except BaseException:
             listening.close()
             await broker.abandon()
@@ -232,7 +234,7 @@ class Broker:
             return None
         return GroupView(self._engine, lambda: RequestsView(forwarded=gate.taken, held=gate.held, read=gate.read))
 
-    async def _serve(self, listening: socket.socket, address: str, connections: int) -> None:
+    async def _serve(self, listening: socket.socket, address: str, connections: int, links: int) -> None:
         if isinstance(self._engine, Engine):
             await self._engine.begin(self._options)
         largest = self._options.store.message_bytes_max
@@ -242,7 +244,7 @@ class Broker:
                 "fewer connections than the settings allow: the system grants too few descriptors",
                 connections=connections, settings=self._options.limits.connections,
             )  # fmt: skip
-        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=_links_beyond(self._options))
+        self._server = Server(self._forwarding.gate, limits, typed_sends=True, peers=links)
         self._server.on_leave = self._forwarding.gate.leave
         await self._server.listen_on(listening)
         admin_host = self._options.admin_listen.host
