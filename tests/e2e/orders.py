@@ -26,6 +26,8 @@ _CONTENT = {
     "QuorumHealthy": "True", "ConfigApplied": "True", "StorageReady": "True", "Upgradeable": "True",
 }  # fmt: skip
 _SMALL = {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}}
+# Every volume is a folder of the machine's one disk: its share to keep is told by the disk's size, not by the volume's.
+STORAGE = {"size": "1Gi", "reservedPercent": 2}
 
 
 def manifest(image: str) -> str:
@@ -35,7 +37,7 @@ def manifest(image: str) -> str:
         "metadata": {"name": GROUP, "namespace": NAMESPACE},
         "spec": {
             "replicas": 3, "image": image, "imagePullPolicy": "Never", "resources": _SMALL,
-            "storage": {"size": "1Gi"},
+            "storage": STORAGE,
             "controllers": {"embedded": {"replicas": _CONTROLLERS, "resources": _SMALL, "storage": {"size": "1Gi"}}},
             "update": {"soakSeconds": 2}, "config": {"fileReservedTime": "72", "mappedFileSizeCommitLog": "67108864"},
         },

@@ -6,7 +6,7 @@ from typing import Any
 
 from compat.driver import message
 from e2e.cluster.kube import Object, eventually
-from e2e.orders import NAMESPACE, PODS, is_ready
+from e2e.orders import NAMESPACE, PODS, STORAGE, is_ready
 from e2e.scene import FIRST, Scene
 
 __all__ = ["QUEUES", "SmallGroup"]
@@ -34,7 +34,7 @@ class SmallGroup:
             "metadata": {"name": self.name, "namespace": NAMESPACE},
             "spec": {
                 "replicas": replicas, "image": FIRST, "imagePullPolicy": "Never", "resources": _SMALL,
-                "storage": {"size": "1Gi"}, "controllers": _CONTROLLERS,
+                "storage": STORAGE, "controllers": _CONTROLLERS,
                 "config": {"mappedFileSizeCommitLog": "67108864"}, **spec,
             },
         }))  # fmt: skip
