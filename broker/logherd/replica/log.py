@@ -10,6 +10,7 @@ behind it: it is of that one's epoch, for it was its leader who rolled, and it i
 range, acknowledgement or commit ends behind a blank; one that a crash has left at the log's end is cut.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
 
@@ -45,12 +46,12 @@ class ReplicaStore:
     """Belongs to the store's owner thread; every method returns at once.
 
     1. `epochs` tells of every record in the store, those that are not committed included.
-    2. A token is given back once everything that had changed when it was noted is flushed.
+    2. A token is given back once everything that had changed when it was noted is flushed; whatever was appended since.
     """
 
     __slots__ = (
-        "_begun", "_extent", "_history", "_in_flight", "_last_read", "_noted", "_tokens", "_unreadable", "on_damage",
-        "store",
+        "_begun", "_extent", "_history", "_in_flight", "_last_read", "_noted", "_taken", "_tokens", "_unreadable",
+        "on_damage", "store",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, barriers: Sequence[tuple[int, int]]) -> None:
@@ -61,7 +62,10 @@ class ReplicaStore:
             store.truncate(blank)
         self._history = _history(store, barriers)
         self._begun: Run | None = None
-        self._noted = 0
+        self._noted: deque[tuple[int, int]] = deque()
+        """Tokens, each with how many batches are taken when all that was there is; both rise."""
+        self._taken = 0
+        """How many batches were taken."""
         self._in_flight: list[tuple[WriteBatch, int]] = []
         self._tokens = 0
         self._last_read: tuple[tuple[int, int, int], Span] | None = None
@@ -221,21 +225,18 @@ class ReplicaStore:
         """
         if token <= self._tokens:
             broken("tokens rise", token, self._tokens)
-        self._noted = self._tokens = token
-        if self._extent.untaken:
+        self._tokens = token
+        # A cut takes batches away that nobody took yet, and what was noted with them is dropped or in those before.
+        due = self._taken + self._extent.untaken_batches
+        while self._noted and self._noted[-1][0] >= due:
+            self._noted.pop()
+        if due > self._taken:
+            self._noted.append((due, token))
             return False
         if self._in_flight:
-            self._attach()
+            self._in_flight[-1] = (self._in_flight[-1][0], token)
             return False
-        self._noted = 0
         return True
-
-    def _attach(self) -> None:
-        """All that was noted is in batches that were taken."""
-        if self._noted:
-            batch, _ = self._in_flight[-1]
-            self._in_flight[-1] = (batch, self._noted)
-            self._noted = 0
 
     @property
     def untaken(self) -> bool:
@@ -246,9 +247,10 @@ class ReplicaStore:
         """The store's next batch for the writer thread."""
         batch = self.store.take_batch()
         if batch is not None:
-            self._in_flight.append((batch, 0))
-            if not self._extent.untaken:
-                self._attach()
+            self._taken, token = self._taken + 1, 0
+            while self._noted and (self._noted[0][0] <= self._taken or not self._extent.untaken):
+                _, token = self._noted.popleft()
+            self._in_flight.append((batch, token))
         return batch
 
     def flushed(self, batch: WriteBatch) -> int | None:

@@ -50,6 +50,10 @@ class Extent(Protocol):
         """Whether `take_batch` has something to give."""
 
     @property
+    def untaken_batches(self) -> int:
+        """How many batches `take_batch` gives until all that is here now is taken."""
+
+    @property
     def is_tight(self) -> bool:
         """Whether there is no further segment, and what another replica appends next may need one."""
 
@@ -272,6 +276,11 @@ class CommitLog:
         """Whether there is something for `take_batch`."""
         # Batches are taken in order, so the last one tells.
         return bool(self.parts) or bool(self.pending and not self.pending[-1].taken)
+
+    @property
+    def untaken_batches(self) -> int:
+        """How many batches `take_batch` gives until all that is here now is taken."""
+        return sum(not batch.taken for batch in self.pending) + bool(self.parts)
 
     def expect_raw(self, after: int) -> None:
         """Before records of another replica are appended at `after`: refuse them, or make room for them in memory.

@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 from logherd.kit.errors import InvariantError
 from logherd.model.names import Epoch, Position
 from logherd.replica import LogStartGone, ReplicaStore
-from logherd.replication.epochs import ORIGIN, Point, Run
+from logherd.replication.epochs import NOWHERE, ORIGIN, Point, Run
 from logherd.replication.log import Image, SpanDamagedError, UnreadableError
 from logherd.store import MessageStore, RawRefused, StoreDamaged, StoreFull, begin_again, common_run
 from logherd.store.files_os import OsFiles
@@ -275,6 +275,42 @@ def test_a_token_noted_while_all_is_taken_comes_back_with_the_last_batch(log: Re
     batch.write_and_flush()
     assert log.flushed(batch) == 1
     assert flush(log) == [2]
+
+
+def test_a_token_comes_back_though_more_is_appended_than_each_batch_takes(log: ReplicaStore) -> None:
+    ends, token, told = {0: NOWHERE}, 0, 0
+    fill(log, *[1] * 5, size=600)
+    for _ in range(20):
+        token += 1
+        ends[token] = log.end
+        log.note(token)
+        batch = log.take_batch()
+        assert batch is not None
+        fill(log, *[1] * 4, size=600)
+        assert log.store.untaken
+        batch.write_and_flush()
+        told = log.flushed(batch) or told
+        assert ends[told] <= log.store.flushed_position, "all that was there is flushed"
+        assert told == token or ends[told + 1] > log.store.flushed_position, "and is told then"
+    assert told > 1
+    assert flush(log)[-1] == token
+
+
+def test_a_token_noted_before_a_cut_comes_back_when_the_cut_is_flushed(log: ReplicaStore) -> None:
+    ends = fill(log, *[1] * 3, size=600)
+    flush(log)
+    more = fill(log, *[1] * 9, size=600)
+    assert not log.note(1)
+    log.truncate(more[4])
+    assert not log.note(2)
+    log.truncate(ends[0])
+    assert not log.note(3)
+    fill(log, *[1] * 9, size=600)
+    cut = log.take_batch()
+    assert cut is not None
+    cut.write_and_flush()
+    assert (log.flushed(cut), log.store.flushed_position) == (3, ends[0])
+    assert flush(log) == []
 
 
 def test_a_cut_is_flushed_before_its_token_comes_back(log: ReplicaStore) -> None:
