@@ -15,6 +15,7 @@ from logherd.wire.frame import Flag, Frame
 from logherd.wire.headers import encode_header
 from logherd.wire.headers.admin import ConsumerStatusHeader
 from logherd.wire.headers.clients import ClientStatusHeader, ConsumeDirectlyHeader, RunningInfoHeader
+from logherd.wire.headers.forwarding import ForwardingRefusal, Refused
 from unit.service.asking import Desk, decoded
 from unit.service.client_fakes import FakeClock, FakeSession
 from unit.service.memory_log import MemoryLog
@@ -78,6 +79,18 @@ def test_a_client_error_is_relayed_too() -> None:
     broker.desk.park(RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING, session=broker.operator)
     client.calls[0].on_answer(answer(1))
     assert broker.operator.replies[0].code == ResponseCode.SYSTEM_ERROR
+
+
+def test_no_client_speaks_for_a_leader_to_the_broker_that_has_passed_a_question_on() -> None:
+    """That broker would take its leader for a former one, and a leader of the epoch that is named for the next."""
+    broker = Broker()
+    client = broker.join()
+    broker.desk.park(RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING, session=broker.operator)
+    refusal = ForwardingRefusal(reason=Refused.NOT_LEADER, epoch=1 << 40, leader="127.0.0.1:1")
+    client.calls[0].on_answer(answer(ResponseCode.FORWARDING_REFUSED, encode_header(refusal)))
+    (reply,) = broker.operator.replies
+    assert (reply.code, reply.header) == (ResponseCode.SYSTEM_ERROR, None)
+    assert str(int(ResponseCode.FORWARDING_REFUSED)) in (reply.remark or "")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class Relays:
         member = self._member(group, client_id)
 
         def on_answer(answer: Frame | None) -> None:
-            session.reply(request, _verbatim(answer) if answer else _unanswered(member, group))
+            session.reply(request, _relayed(answer, member) if answer else _unanswered(member, group))
 
         member.session.call(request.code, header, body, timeout_ms=TIMEOUT_MS, on_answer=on_answer)
         return PARKED
@@ -157,7 +157,11 @@ class _Gathering:
             self._session.reply(self._request, body_reply(ClientPositions(by_client=self._answers)))
 
 
-def _verbatim(answer: Frame) -> Reply:
+def _relayed(answer: Frame, member: Connection) -> Reply:
+    if answer.code == ResponseCode.FORWARDING_REFUSED:
+        # The broker that has passed the question on would believe of this one, and of who leads, whatever it says.
+        remark = f"consumer <{member.client_id}> answered {answer.code}, as only brokers do"
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
     return Reply(answer.code, header=answer.ext, body=answer.body, remark=answer.remark)
 
 
