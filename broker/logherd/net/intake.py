@@ -161,8 +161,13 @@ class Intake:
         self._budget.used -= size
 
     def clear(self) -> None:
-        """The connection is gone: forget everything. Answers that come later must not be reported."""
+        """The connection is gone: forget everything. Answers that come later must not be reported.
+
+        Who keeps a request for later may keep it on for a while; its body, which is counted no more, goes.
+        """
         self._budget.used -= self.size
+        for frame in self._parked.values():
+            frame.body = b""
         self.size = 0
         self.running = 0
         self._parked.clear()

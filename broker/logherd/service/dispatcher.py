@@ -109,11 +109,22 @@ class Dispatcher:
             raise RequestError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(frame.code, self._role))
         spec = REQUESTS[frame.code]
         header = None if spec.header is None else decode_header(spec.header, frame.ext)
-        answer = handler(Request(frame, header, self._clock.monotonic_ms()), session)
+        request = Request(frame, header, self._clock.monotonic_ms())
+        answer = handler(request, session)
+        if answer is PARKED:
+            _forget_body(request)
         told = answer.reply if type(answer) is ReplyAfter else answer
         if type(told) is Reply and told.code:
             self.refused[frame.code, told.code] += 1
         return answer
+
+
+def _forget_body(request: Request) -> None:
+    """Whoever has parked a request has read its body. Its connection counts what that takes, and forgets it at its own
+    end; of one that is oneway nobody counts anything."""
+    request.body = b""
+    if request.frame.flag & Flag.ONEWAY:
+        request.frame.body = b""
 
 
 def _no_run(_frames: Sequence[Frame], _at: int, _session: Session) -> Run | None:

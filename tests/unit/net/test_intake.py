@@ -88,6 +88,15 @@ def test_everything_counted_is_given_back() -> None:
     assert (intake.running, intake.parked, intake.size, budget.used) == (0, 0, 0, 0)
 
 
+def test_what_is_parked_for_a_connection_that_is_gone_takes_no_memory_that_nobody_counts() -> None:
+    intake = Intake(FlowLimits(), Budget(MIB))
+    parked = Frame(307, 1, body=b"much")
+    intake.take_all([parked], 4)
+    intake.park(parked)
+    intake.clear()
+    assert parked.body == b""
+
+
 def test_large_headers_count_with_their_own_size() -> None:
     assert exact_size(Frame(310, 1, ext={"i": "x" * 200_000}, remark="r" * 100)) > 200_100
 

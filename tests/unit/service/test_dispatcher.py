@@ -168,6 +168,21 @@ def test_a_parked_request_is_not_answered_now() -> None:
     assert ask(dispatcher(lambda *_: PARKED)) is None
 
 
+@pytest.mark.parametrize(("flag", "kept"), [(0, b"much"), (Flag.ONEWAY, b"")])
+def test_who_parks_a_request_keeps_nothing_of_its_body_that_its_connection_does_not_count(
+    flag: int, kept: bytes
+) -> None:
+    parked: list[Request] = []
+
+    def park(request: Request, _session: Session) -> Answer:
+        parked.append(request)
+        return PARKED
+
+    assert ask(dispatcher(park), flag=flag, body=b"much") is None
+    (request,) = parked
+    assert (request.body, request.frame.body) == (b"", kept)
+
+
 def test_a_programming_error_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         ask(dispatcher(failing(ZeroDivisionError())))
