@@ -91,6 +91,12 @@ class Connection(asyncio.Protocol):
         """Number of requests without an outcome."""
         return len(self._pending)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes of what was sent that the system has not taken yet."""
+        written = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._outbox.size + written
+
     def start(self, frame: Frame, on_outcome: Callable[[Outcome], None], *, seconds: float) -> None:
         """Send a request; `frame.opaque` is set here. `on_outcome` runs once, later, with the answer or the error.
 

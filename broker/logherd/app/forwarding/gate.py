@@ -323,7 +323,7 @@ class Gate:
 
         try:
             if frame.flag & Flag.ONEWAY:
-                self._links.tell(link, frame)
+                self._links.offer(link, frame)
             else:
                 self._links.start(link, frame, on_outcome, seconds=errand.answer_ms / 1000)
         except FrameError as error:

@@ -29,6 +29,9 @@ BEAT_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 3.0
 """As long as a lease: a leader that says nothing for so long leads no more, or cannot be reached."""
 RETRY_SECONDS: Final = (0.02, 0.5)
+UNSENT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""More than all requests that are away at once (`ForwarderLimits`). What lies beyond wants no answer and is counted by
+nobody: offset commits, for a leader that takes them slower than clients send them, or not at all."""
 _DRIFT_PARTS: Final = 1000
 
 _log = Log("logherd.app.forwarding")
@@ -139,6 +142,12 @@ class LeaderLinks:
         link = self._links.get(number)
         if link is not None and not link.connection.closed:
             link.connection.oneway(frame)
+
+    def offer(self, number: int, frame: Frame) -> None:
+        """As `tell`, of what its sender repeats; dropped, too, while UNSENT_BYTES_MAX are unsent on the link."""
+        link = self._links.get(number)
+        if link is not None and link.connection.unsent < UNSENT_BYTES_MAX:
+            self.tell(number, frame)
 
     def tell_all(self, frames: Iterable[Frame]) -> None:
         """Send oneway requests on every link."""

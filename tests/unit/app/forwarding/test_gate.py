@@ -51,6 +51,9 @@ class Links:
         self.sent.append(frame)
         self.told.append(frame)
 
+    def offer(self, number: int, frame: Frame) -> None:
+        self.tell(number, frame)
+
     def start(self, _number: int, frame: Frame, on_outcome: Callable[[Outcome], None], *, seconds: float) -> None:
         self.sent.append(frame)
         self.started.append((frame, on_outcome, seconds))

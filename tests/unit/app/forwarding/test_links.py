@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from logherd.aiokit.tasks import TaskGuard
-from logherd.app.forwarding.links import RETRY_SECONDS, LeaderLinks, LinkEvents
+from logherd.app.forwarding.links import RETRY_SECONDS, UNSENT_BYTES_MAX, LeaderLinks, LinkEvents
 from logherd.net.connection import Connection, Outcome
 from logherd.net.errors import RequestTimeout
 from logherd.service.forwarding.admission import refused
@@ -205,6 +205,21 @@ async def test_a_link_that_is_lost_is_asked_for_its_clock_no_more() -> None:
     bench.links._lost(connection)
     bench.links._beat(link)
     assert connection.open_requests == 0
+
+
+async def test_offset_commits_that_the_leader_does_not_take_fill_no_memory() -> None:
+    bench, wire = Bench(), Wire()
+    connection, _ = bench.opened(wire)
+    (number,) = bench.events.opened
+    commit = Frame(15, 0, flag=Flag.ONEWAY, body=b"much")
+    wire.unsent = UNSENT_BYTES_MAX - 1
+    bench.links.offer(number, commit)
+    taken = connection.unsent
+    assert taken > UNSENT_BYTES_MAX
+    bench.links.offer(number, commit)
+    assert connection.unsent == taken
+    bench.links.tell(number, Frame(27012, 0))  # nobody would say it again
+    assert connection.unsent > taken
 
 
 async def test_a_leader_that_cannot_be_reached_for_long_is_tried_for_twice_a_second(
