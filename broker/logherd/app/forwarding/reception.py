@@ -231,9 +231,10 @@ class Reception:
             self._part(session)
 
     def _complete(self, guest: _Guest) -> None:
-        """All clients of a broker are named on its new connection: what is left of an older one is over."""
+        """All clients of a broker are named on its new connection: what is left of an older one is over. One that was
+        given up may say so late, when the next one is open."""
         for other in list(self._guests.values()):
-            if other is not guest and other.broker_id == guest.broker_id:
+            if other.link.id < guest.link.id and other.broker_id == guest.broker_id:
                 if other.lost_ms is None:
                     other.link.end("the broker has a newer forwarding connection")
                 self._forget(other)

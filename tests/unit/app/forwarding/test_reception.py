@@ -66,6 +66,19 @@ async def test_a_newer_connection_of_a_broker_ends_the_one_before(tmp_path: Path
         await newer.close()
 
 
+async def test_an_older_connection_whose_end_of_names_comes_late_ends_no_newer_one(tmp_path: Path) -> None:
+    """It was given up, and a lost packet of it is sent again as the next one has just been opened."""
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        older, newer = await linked(leader), await linked(leader)
+        assert (await newer.call(forwarded(send_frame(b"0")), seconds=5)).code == 0
+        assert (await older.call(Frame(RequestCode.FORWARDING_COMPLETE, 0), seconds=5)).code == 0
+        assert len(leader.broker._forwarding._reception) == 1
+        assert (await newer.call(forwarded(send_frame(b"1")), seconds=5)).code == 0
+        for link in (older, newer):
+            await link.close()
+
+
 async def test_clients_that_use_up_the_connections_of_an_address_keep_no_broker_of_it_out(tmp_path: Path) -> None:
     async with group_of(2, tmp_path, limits={"connectionsPerAddress": 1}) as group:
         leader, other = group.nodes
