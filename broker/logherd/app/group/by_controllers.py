@@ -7,7 +7,7 @@ from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, encode_about
 from logherd.app.group.asking import Answered, ControllersClient
 from logherd.app.group.endpoint import Endpoint
-from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
+from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName, follower_states
 from logherd.app.group.roster import Roster
 from logherd.app.group.timing import group_options
 from logherd.app.guarded.keeper import LeaseKeeper
@@ -22,7 +22,6 @@ from logherd.group.seat import Seat, process_of
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
-from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import Envelope
 from logherd.service.controllers.asking import Joined, SetChanged
 from logherd.service.replica_view import InSyncView, PendingView
@@ -193,17 +192,14 @@ class ByControllers:
         return InSyncView(members=members, version=version, min_in_sync=least)
 
     def followers(self) -> Sequence[FollowerState]:
-        """See Mode."""
-        leading = self.machine.leading
-        if leading is None:
+        """See Mode: all that the controllers know, and who has come and they have not told yet."""
+        leading, view = self.machine.leading, self.machine.ground.standing.view
+        if leading is None or view is None:
             return ()
-        found = []
-        for each in leading.attendance:
-            broker_id = each.process.broker_id
-            state = leading.follower_state(broker_id)
-            flushed = state[1] if state is not None and state[1] != NOWHERE else None
-            found.append(FollowerState(broker_id, broker_id in leading.insync.members, flushed, each.in_step_at))
-        return found
+        came = (each.process.broker_id for each in leading.attendance)
+        there = filter(leading.attendance.hears, came)
+        others = {*there, *view.members, *(broker_id for broker_id, _ in view.others)} - {self.seat.broker_id}
+        return follower_states(leading, others, in_sync=leading.insync.members, awaited=others - {*view.learners})
 
     def pending(self, now: int) -> PendingView | None:
         """See Mode."""

@@ -16,7 +16,7 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
 from logherd.app.group.about import About, decode_about, encode_about, recorded_of, shape_of
 from logherd.app.group.first_table import FirstTable
-from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName
+from logherd.app.group.mode import FollowerState, Greeting, Host, Lease, ModeName, follower_states
 from logherd.app.group.replica_file import ReplicaFile
 from logherd.app.group.roles_file import RolesFile
 from logherd.app.group.roster import Roster
@@ -43,7 +43,7 @@ from logherd.kit.errors import InvariantError, ensure
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
 from logherd.replica import ReplicaStore
-from logherd.replication.epochs import NOWHERE, Point
+from logherd.replication.epochs import Point
 from logherd.replication.messages import Append, Envelope, Heartbeat, ReplicaId
 from logherd.service.replica_orders import Promote as PromoteShape
 from logherd.service.replica_view import InSyncView, PendingView
@@ -381,17 +381,12 @@ class ByRoles:
 
     def followers(self) -> Sequence[FollowerState]:
         """See Mode."""
-        leading, found = self.machine.leading, []
+        leading = self.machine.leading
         if leading is None:
             return ()
-        for each in leading.attendance:
-            broker_id = each.process.broker_id
-            state = leading.follower_state(broker_id)
-            flushed = state[1] if state is not None and state[1] != NOWHERE else None
-            awaited = broker_id in leading.table.synchronous
-            follows = awaited and broker_id not in leading.behind
-            found.append(FollowerState(broker_id, follows, flushed, each.in_step_at, awaited))
-        return found
+        awaited = {*leading.table.synchronous}
+        others = awaited | {each.process.broker_id for each in leading.attendance}
+        return follower_states(leading, others, in_sync=awaited - {*leading.behind}, awaited=awaited)
 
     def pending(self, now: int) -> PendingView | None:
         """The set changes by promotion alone."""

@@ -2,7 +2,7 @@
 machine asks, what it lets others know, and how its group looks from here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -10,16 +10,18 @@ from logherd.aiokit.tasks import TaskGuard
 from logherd.app.group.roster import Roster
 from logherd.controller.values import BrokerId
 from logherd.group.inputs import Input
+from logherd.group.leading import Leadership
 from logherd.group.machine import GroupMachine
 from logherd.group.output import Ask, Event
 from logherd.group.seat import Seat
 from logherd.model.names import Epoch, Position
 from logherd.peers.hello import Hello
+from logherd.replication.epochs import NOWHERE
 from logherd.replication.messages import Envelope, ReplicaId
 from logherd.service.replica_view import InSyncView, PendingView
 from logherd.settings.options import ReplicationOptions
 
-__all__ = ["FollowerState", "Greeting", "Host", "Lease", "Mode", "ModeName"]
+__all__ = ["FollowerState", "Greeting", "Host", "Lease", "Mode", "ModeName", "follower_states"]
 
 ModeName = Literal["controller", "raft", "static"]
 
@@ -52,6 +54,19 @@ class FollowerState:
     flushed: Position | None
     in_step_at: int | None
     awaited: bool = True
+
+
+def follower_states(
+    leading: Leadership, broker_ids: Iterable[BrokerId], *, in_sync: Collection[BrokerId], awaited: Collection[BrokerId]
+) -> list[FollowerState]:
+    """What a leader knows of these followers: nothing of who has not come since it leads."""
+    found = []
+    for broker_id in sorted(broker_ids):
+        known = leading.follower_state(broker_id)
+        flushed = known[1] if known is not None and known[1] != NOWHERE else None
+        in_step_at = known[0].in_step_at if known is not None else None
+        found.append(FollowerState(broker_id, broker_id in in_sync, flushed, in_step_at, broker_id in awaited))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from logherd.aiokit.tasks import TaskGuard
 from logherd.app.clock import boot_ms
@@ -14,7 +15,7 @@ from logherd.app.group import roster as roster_module
 from logherd.app.group.about import About
 from logherd.app.group.by_controllers import ByControllers
 from logherd.app.group.making import Opened, make_mode
-from logherd.app.group.mode import Host, Lease
+from logherd.app.group.mode import FollowerState, Host, Lease
 from logherd.app.group.roster import Roster, read_roster
 from logherd.app.guarded.keeper import Unguarded
 from logherd.controller.commands import AlterSyncSet, Register
@@ -147,9 +148,14 @@ class Told:
     def join(self, registration: int = 7) -> None:
         self.mode._answered(QUESTION, Joined(Registration(registration), 2), self.clock.now)
 
-    def grant(self, members: dict[int, int], *, sent: int | None = None, endpoint: bool = False) -> None:
-        """The lease of epoch 3, with these processes in sync."""
-        answer = Granted(view=view(members), holder_ms=3_000, hand_over=None, endpoint=endpoint)
+    def grant(
+        self, members: dict[int, int], *, sent: int | None = None, endpoint: bool = False,
+        others: dict[int, int] | None = None, learners: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        """The lease of epoch 3, with these processes in sync, and others that are not."""
+        away = tuple((BrokerId(each), Registration(number)) for each, number in (others or {}).items())
+        known = replace(view(members), others=away, learners=tuple(map(BrokerId, learners)))
+        answer = Granted(view=known, holder_ms=3_000, hand_over=None, endpoint=endpoint)
         self.mode._answered(REPORT, answer, self.clock.now if sent is None else sent)
 
 
@@ -264,10 +270,35 @@ def test_a_follower_that_has_not_said_what_it_has_flushed_is_shown_without_that(
     standing = mode.machine.ground.standing
     told.step(Received(Envelope(standing.cluster, sender, standing.identity, Epoch(3), Presence(ORIGIN))))
     for members, in_sync in (({1: 4, 2: 7}, True), ({2: 7, 3: 5}, False)):
-        told.grant(members)
-        (follower,) = mode.followers()
+        told.grant(members, others={} if in_sync else {1: 4})
+        follower = next(iter(mode.followers()))
         assert (follower.broker_id, follower.in_sync, follower.flushed) == (1, in_sync, None)
         assert (set(mode.members().members), mode.members().version) == (set(members), 5)
+
+
+def test_who_is_away_since_before_this_leadership_is_shown_as_a_follower_too_until_it_is_forgotten(told: Told) -> None:
+    """As the leader before, whose machine is gone."""
+    told.join()
+    told.grant({2: 7, 3: 5}, others={1: 4, 4: 6}, learners=(4,))
+    assert list(told.mode.followers()) == [
+        FollowerState(BrokerId(1), in_sync=False, flushed=None, in_step_at=None),
+        FollowerState(BrokerId(3), in_sync=True, flushed=None, in_step_at=None),
+        FollowerState(BrokerId(4), in_sync=False, flushed=None, in_step_at=None, awaited=False),
+    ]
+    told.grant({2: 7, 3: 5})
+    assert [each.broker_id for each in told.mode.followers()] == [3]
+
+
+def test_a_broker_that_followed_and_was_forgotten_is_shown_no_more(told: Told) -> None:
+    """Taken away for good, it would be missed in the metrics for as long as this leadership lasts."""
+    told.join()
+    told.grant({2: 7}, others={3: 5})
+    mode, sender = told.mode, replica_of(Process(BrokerId(3), Registration(5)))
+    standing = mode.machine.ground.standing
+    told.step(Received(Envelope(standing.cluster, sender, standing.identity, Epoch(3), Presence(ORIGIN))))
+    assert [each.broker_id for each in mode.followers()] == [3]
+    told.grant({2: 7})
+    assert list(mode.followers()) == []
 
 
 def test_a_change_of_the_set_that_is_on_its_way_says_who_goes_why_and_since_when(told: Told) -> None:

@@ -269,16 +269,24 @@ def test_a_leader_that_serves_says_who_has_everything() -> None:
 
 
 def test_a_follower_that_the_table_does_not_name_is_known_as_one_whom_nobody_awaits() -> None:
+    assert followers_of((2, 3)) == [(2, True, True), (3, False, False)]
+
+
+def test_a_follower_that_the_table_names_is_known_before_it_has_come() -> None:
+    assert followers_of((3,), behind=(2,)) == [(2, False, True), (3, False, False)]
+
+
+def followers_of(came: tuple[int, ...], behind: tuple[int, ...] = ()) -> list[tuple[int, bool, bool]]:
+    """Of a leader whose sends wait for broker 2: each, whether it is in sync, and whether it is awaited."""
     mode = started(Stand("static"))
-    links = [SimpleNamespace(process=SimpleNamespace(broker_id=BrokerId(each)), in_step_at=0) for each in (2, 3)]
+    links = {each: SimpleNamespace(process=SimpleNamespace(broker_id=BrokerId(each)), in_step_at=0) for each in came}
     mode.machine = SimpleNamespace(  # type: ignore[assignment]
         leading=SimpleNamespace(
-            attendance=links, table=mode.recorded.table, behind=(), follower_state=lambda _: (0, Position(1))
+            attendance=links.values(), table=mode.recorded.table, behind=behind,
+            follower_state=lambda number: (links[number], Position(1)) if number in links else None,
         )
-    )
-    assert [(each.broker_id, each.in_sync, each.awaited) for each in mode.followers()] == [
-        (2, True, True), (3, False, False),
-    ]  # fmt: skip
+    )  # fmt: skip
+    return [(each.broker_id, each.in_sync, each.awaited) for each in mode.followers()]
 
 
 def test_who_holds_everything_is_said_by_the_leader_of_this_very_table_and_kept() -> None:
