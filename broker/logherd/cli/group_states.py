@@ -22,7 +22,8 @@ class _Shape(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BrokerLine(_Shape, frozen=True, kw_only=True):
-    """One broker. What is not known is None; `lag_ms`: since when it has not had everything."""
+    """One broker. What is not known is None; `lag_ms`: since when it has not had everything. `copying`: while much is
+    copied to it, the share that is there."""
 
     broker_id: int
     role: str
@@ -31,6 +32,7 @@ class BrokerLine(_Shape, frozen=True, kw_only=True):
     end: int | None
     lag_bytes: int | None
     lag_ms: int | None
+    copying: float | None
 
 
 class GroupState(_Shape, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ def _line(group: GroupPage, broker: BrokerShape, leader: BrokerShape | None, see
         lag = max(leader.end.position - broker.end.position, 0)  # by their heartbeats
     return BrokerLine(
         broker_id=broker.broker_id, role=role_of(group, broker), address=broker.address, alive=broker.alive,
-        end=broker.end.position, lag_bytes=lag, lag_ms=lag_ms,
+        end=broker.end.position, lag_bytes=lag, lag_ms=lag_ms, copying=None if seen is None else seen.copying,
     )  # fmt: skip
 
 
@@ -211,10 +213,11 @@ def _lines(pages: Sequence[Mapping[str, Any]], view: ReplicationView | None) -> 
         lines[number] = BrokerLine(
             broker_id=number, role=str(page["role"]), address=str(page["address"]), alive=True,
             end=int(page["endPosition"]), lag_bytes=lag[0], lag_ms=lag[1],
+            copying=None if seen is None else seen.copying,
         )  # fmt: skip
     for number, seen in followers.items():
         lines[number] = BrokerLine(
             broker_id=number, role="in sync" if seen.in_sync else "behind", address="", alive=seen.connected,
-            end=seen.flushed, lag_bytes=seen.lag_bytes, lag_ms=seen.lag_ms,
+            end=seen.flushed, lag_bytes=seen.lag_bytes, lag_ms=seen.lag_ms, copying=seen.copying,
         )  # fmt: skip
     return [lines[number] for number in sorted(lines)]

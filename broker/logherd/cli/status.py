@@ -153,4 +153,8 @@ def _sentences(state: "GroupState") -> list[str]:
         f"{state.cluster}/{state.name} {serves}: epoch {state.epoch}, {leader}, in sync {ids(state.in_sync)}, "
         f"at least {state.min_in_sync}"
     )
-    return [head, *([f"  pending: {state.pending}"] if state.pending else []), f"  {state.why}"]
+    copies = [
+        f"  broker {each.broker_id} copies the log: {int(100 * each.copying)} % is there"
+        for each in state.brokers or () if each.copying is not None
+    ]  # fmt: skip
+    return [head, *([f"  pending: {state.pending}"] if state.pending else []), *copies, f"  {state.why}"]

@@ -24,10 +24,11 @@ def observe(folder: Folder, state: GroupState) -> Document:
 
 def document_of(look: Look, now: Mapping[str, Any] | None) -> Document:
     """Shape: group, nameServer, leader {brokerId, address, pid, epoch} or None, inSync [ids], brokers [{brokerId, role,
-    address, pid, guardian, ready, endPosition, committedPosition, lagBytes, lagMs, hot, why}], controllers [{id, role,
-    address, pid, guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or None, held
-    [{code, message, unblocks}], fault (of the file) or None, pending (a change of the in-sync set) or None, why nobody
-    leads or messages are refused or None. Who cannot be asked has the role "unknown"; who does not live has no pid.
+    address, pid, guardian, ready, endPosition, committedPosition, lagBytes, lagMs, copying, hot, why}], controllers
+    [{id, role, address, pid, guardian, term, why}], generation, keeper (pid or None), doing {type, state, message} or
+    None, held [{code, message, unblocks}], fault (of the file) or None, pending (a change of the in-sync set) or None,
+    why nobody leads or messages are refused or None. Who cannot be asked has the role "unknown"; who does not live has
+    no pid.
     """
     state = look.state
     pages = dict(zip(state.places, look.pages, strict=True))
@@ -95,14 +96,15 @@ def _replication(pages: Mapping[PlaceState, Page], leader: Document | None) -> M
 
 
 def _lag(broker_id: int, leader: Document | None, said: Mapping[str, Any]) -> Document:
-    """What of the leader's log a broker has not flushed, and since when it has not had everything."""
+    """What of the leader's log a broker has not flushed, since when it has not had everything, and, while much is
+    copied to it, the share that is there."""
     if leader is not None and leader["brokerId"] == broker_id:
-        return {"lagBytes": 0, "lagMs": 0}
+        return {"lagBytes": 0, "lagMs": 0, "copying": None}
     followers = said.get("followers")
-    for each in followers if isinstance(followers, list) else ():
-        if isinstance(each, Mapping) and each.get("brokerId") == broker_id:
-            return {name: value if isinstance(value := each.get(name), int) else None for name in ("lagBytes", "lagMs")}
-    return {"lagBytes": None, "lagMs": None}
+    seen = [each for each in (followers if isinstance(followers, list) else ()) if isinstance(each, Mapping)]
+    told = next((each for each in seen if each.get("brokerId") == broker_id), {})
+    kinds = {"lagBytes": int, "lagMs": int, "copying": float}
+    return {name: value if isinstance(value := told.get(name), kind) else None for name, kind in kinds.items()}
 
 
 def _pending(said: Mapping[str, Any]) -> str | None:
@@ -229,5 +231,10 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 def notes_of(document: Document) -> list[str]:
     """A line for each place that has something to say."""
     controllers = [(f"controller {each['id']}", each["why"]) for each in document["controllers"]]
-    brokers = [(f"broker {each['brokerId']}", each["why"]) for each in document["brokers"]]
+    brokers = [(f"broker {each['brokerId']}", each["why"] or _copying(each)) for each in document["brokers"]]
     return [f"{name}: {why}" for name, why in [*controllers, *brokers] if why]
+
+
+def _copying(broker: Mapping[str, Any]) -> str:
+    share = broker["copying"]
+    return "" if share is None else f"copies the log: {int(100 * share)} % is there"

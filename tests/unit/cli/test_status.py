@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from logherd.cli import status as command
 from logherd.service.replica_view import (
@@ -63,6 +64,19 @@ def test_a_group_is_shown_with_the_lag_that_its_leader_knows(terminal: Terminal,
     ]
 
 
+def test_how_much_of_a_copy_is_done_is_said_whoever_is_asked(terminal: Terminal, quorum: Quorum) -> None:
+    seen = view()
+    copying = replace(seen, followers=[seen.followers[0], replace(seen.followers[1], connected=True, copying=0.4399)])
+    with serving_broker(copying) as client, serving_broker(status=page(1, "leader", copying)) as admin:
+        quorum.addresses[1] = client
+        for asked in (["orders", "--controllers", ",".join(quorum.admins.values())], ["--admin", admin]):
+            terminal.run("status", *asked)
+            assert "  broker 3 copies the log: 43 % is there" in terminal.printed.splitlines()
+            terminal.run("status", *asked, "-o", "json")
+            (group,) = json.loads(terminal.printed)["groups"]
+            assert [each["copying"] for each in group["brokers"][:3]] == [None, None, 0.4399]
+
+
 def test_all_groups_are_shown_as_one_document(terminal: Terminal, quorum: Quorum, nowhere: str) -> None:
     quorum.addresses[1] = nowhere
     assert terminal.run("status", "--admin", quorum.admins["c-0"], "-o", "json") == 0
@@ -72,6 +86,7 @@ def test_all_groups_are_shown_as_one_document(terminal: Terminal, quorum: Quorum
     ]  # fmt: skip
     assert groups[0]["brokers"][1] == {
         "brokerId": 2, "role": "in sync", "address": "b2:10911", "alive": True, "end": 20, "lagBytes": 0, "lagMs": None,
+        "copying": None,
     }  # fmt: skip
 
 

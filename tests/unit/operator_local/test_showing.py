@@ -106,6 +106,14 @@ def test_lag_and_what_is_pending_are_told_as_the_leader_knows_them(seen: Look) -
     ]  # fmt: skip
 
 
+def test_how_much_of_a_copy_is_done_is_told_as_the_leader_knows_it(seen: Look) -> None:
+    followers = [{"brokerId": 2, "copying": None}, {"brokerId": 3, "copying": 0.4399}]
+    leads = Page(None, {"role": "leader", "brokerId": 1, "epoch": 7, "replication": {"followers": followers}})
+    document = document_of(replace(seen, observed=look(), pages=(leads, *seen.pages[1:])), None)
+    assert [each["copying"] for each in document["brokers"]] == [None, None, 0.4399]
+    assert "broker 3: copies the log: 43 % is there" in to_text(document).splitlines()
+
+
 def test_who_is_not_led_has_no_known_lag(seen: Look) -> None:
     document = document_of(seen, None)
     assert {(each["lagBytes"], each["lagMs"]) for each in document["brokers"]} == {(None, None)}

@@ -21,7 +21,8 @@ __all__ = ["GroupView"]
 
 
 _COPY_BYTES_MIN = 16 << 20
-"""A follower outside the in-sync set that lacks more than this is being copied to; one that lacks less catches up."""
+"""A follower outside the in-sync set that lacks more than this is being copied to; one that lacks less catches up. Who
+is not linked is not copied to, whatever it lacks."""
 
 
 class GroupView:
@@ -73,15 +74,16 @@ class GroupView:
         end, flushed = Position(self._engine.store.end_position), each.flushed
         lag_bytes = None if flushed is None else max(0, end - flushed)
         lag_ms = None if each.in_step_at is None else 0 if lag_bytes == 0 else max(0, now - each.in_step_at)
+        connected = any(peer.connected for peer in self._engine.peers() if peer.name == str(each.broker_id))
         return FollowerView(
             broker_id=each.broker_id,
-            connected=any(peer.connected for peer in self._engine.peers() if peer.name == str(each.broker_id)),
+            connected=connected,
             in_sync=each.in_sync,
             awaited=each.awaited,
             flushed=flushed,
             lag_bytes=lag_bytes,
             lag_ms=lag_ms,
-            copying=self._copied(flushed) if not each.in_sync else None,
+            copying=self._copied(flushed) if connected and not each.in_sync else None,
         )
 
     def _copied(self, flushed: Position | None) -> float | None:

@@ -21,8 +21,9 @@ def view_of(closed: Closed | None, *, leads: bool, shut: str = "", obstacle: str
 
 
 def whole_view(
-    closed: Closed | None, *followers: FollowerState, leads: bool, shut: str = "", obstacle: str = ""
-) -> ReplicationView:
+    closed: Closed | None, *followers: FollowerState, leads: bool, shut: str = "", obstacle: str = "",
+    connected: tuple[int, ...] = (), end: int = 100,
+) -> ReplicationView:  # fmt: skip
     epoch = Epoch(3)
     machine = SimpleNamespace(
         leads=epoch if leads else None, epoch=epoch, closed=lambda _now: closed, serving=lambda _now: None
@@ -34,8 +35,8 @@ def whole_view(
     )  # fmt: skip
     engine = SimpleNamespace(
         mode=mode, standing=SimpleNamespace(shut=shut), leadership=SimpleNamespace(current=Nobody()),
-        store=SimpleNamespace(min_position=0, end_position=100, flushed_position=100, committed_position=0),
-        peers=lambda: (),
+        store=SimpleNamespace(min_position=0, end_position=end, flushed_position=end, committed_position=0),
+        peers=lambda: tuple(SimpleNamespace(name=str(each), connected=True) for each in connected),
     )  # fmt: skip
     return GroupView(cast("Any", engine), lambda: RequestsView(forwarded=0, held=0)).view()
 
@@ -68,3 +69,12 @@ def test_who_has_everything_has_no_lag_and_who_has_lost_it_is_not_taken_for_one(
     assert follower.lag_bytes == lag_bytes
     assert follower.lag_ms is not None
     assert (follower.lag_ms >= 60_000) is behind
+
+
+def test_only_who_is_linked_is_being_copied_to() -> None:
+    """One that is away may lack as much, or be nothing known of."""
+    half = FollowerState(BrokerId(2), in_sync=False, flushed=Position(32 << 20), in_step_at=None)
+    new = FollowerState(BrokerId(3), in_sync=False, flushed=None, in_step_at=None)
+    for connected, shown in (((2, 3), [0.5, 0.0]), ((), [None, None])):
+        view = whole_view(None, half, new, leads=True, connected=connected, end=64 << 20)
+        assert [each.copying for each in view.followers] == shown
