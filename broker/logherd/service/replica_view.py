@@ -14,7 +14,7 @@ __all__ = [
     "RequestsView",
 ]  # fmt: skip
 
-RoleName = Literal["leader", "follower", "candidate", "none"]
+RoleName = Literal["leader", "follower", "none"]
 
 
 class _View(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -126,7 +126,11 @@ DISK_RESERVE = _gauge("disk_reserve_bytes", "Free space below which client write
 
 # ---- brokers with replicas
 
-ROLE = _gauge("replication_role", "1 for the role that this replica has: leader, follower, candidate or none.", "role")
+ROLE = _gauge(
+    "replication_role",
+    "1 for the role that this replica has: leader, follower or none.",
+    "role",
+)
 SERVING = _gauge("replication_serving", "1 while this replica leads, its barrier is committed and its lease runs.")
 EPOCH = _gauge("replication_epoch", "The newest epoch that this replica knows.")
 LEASE = _gauge("replication_lease_seconds", "How long the leader's lease still runs.")
