@@ -68,6 +68,12 @@ Under `properties` (and in a BrokerGroup under `config`) settings can be given b
 units. `mqadmin getBrokerConfig` shows them. `mqadmin updateBrokerConfig` changes those marked `live` in the same way as
 `POST /config`, and `brokerPermission`, which stands in no file; the others need a start with another file.
 
+They mean what they mean at RocketMQ, but for two. With more than `diskMaxUsedSpaceRatio` percent of the disk in use
+RocketMQ deletes at any hour what is old enough, and with more than 85 the oldest files. Here messages of clients are
+refused then (it is 100 less `store.reservedPercent`), and nothing is deleted for want of space: `store.retention.size`
+bounds the log. And what is older than `fileReservedTime` hours goes within seconds, and not at an hour of the day
+(`deleteWhen`).
+
 """
 
 
