@@ -1,6 +1,7 @@
 """From a configuration file, YAML or JSON, to option structs."""
 
 import json
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,18 @@ Kind = Literal["broker", "controller"]
 """Whose configuration it is."""
 
 _FILE_BYTES_MAX = 1 << 20
+_JSON_SAID = (
+    ("Expecting value", "a value should stand here, a text in double quotes"),
+    ("Expecting property name", "a key in double quotes should stand here"),
+    ("Expecting ':'", "a key should have ':' and its value behind it"),
+    ("Expecting ','", "there should be ',' between keys or values, and '}' or ']' at their end"),
+    ("Illegal trailing comma", "no ',' should stand behind the last key or value"),
+    ("Unterminated string", "the quotes should be closed"),
+    ("Invalid control character", "a text should be closed in its line"),
+    ("Invalid \\", "in a text write \\\\ for a backslash"),
+    ("Extra data", "nothing should stand behind the end of the document"),
+)
+"""What the library says of a place begins so, and what it should be there."""
 
 
 def load_broker_options(path: Path, overrides: Sequence[str] = ()) -> "BrokerOptions":
@@ -57,19 +70,23 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > _FILE_BYTES_MAX:
         raise SettingsError(f"{path}: has more than the {_FILE_BYTES_MAX} bytes that a configuration may have")
+    try:
+        text = data.decode("utf-16" if data.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if path.suffix == ".json":
-        document = _parse_json(path, data)
+        document = _parse_json(path, text)
     else:
         from logherd.settings.yaml_text import parse_yaml
 
-        document = parse_yaml(path, data)
+        document = parse_yaml(text, source=str(path))
     if not isinstance(document, dict):
         found = ", and holds nothing" if document is None else ""
         raise SettingsError(f"{path}: should hold keys and values{found}")
     return document
 
 
-def _parse_json(path: Path, data: bytes) -> Any:
+def _parse_json(path: Path, text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: dict[str, Any] = {}
         for key, value in pairs:
@@ -79,9 +96,16 @@ def _parse_json(path: Path, data: bytes) -> Any:
         return seen
 
     try:
-        return json.loads(data, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path}: is not JSON: {error}") from error
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        expected = next(
+            (said for begin, said in _JSON_SAID if error.msg.startswith(begin)), "what stands here is not JSON"
+        )
+        raise SettingsError(f"{path}: line {error.lineno}, column {error.colno}: {expected}") from error
+    except ValueError as error:
+        raise SettingsError(f"{path}: is not JSON: a number has too many digits") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}: is not JSON: it is nested too deeply") from error
 
 
 def _override(document: dict[str, Any], override: str) -> None:

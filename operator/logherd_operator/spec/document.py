@@ -5,58 +5,19 @@ Safe constructors only; a key that appears twice is an error; exactly one docume
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from itertools import chain
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from logherd_operator.spec.errors import SpecError
 from logherd_operator.spec.group import BrokerGroup
 from logherd_operator.spec.unsupported import not_yet
 from logherd_operator.spec.words import found_and_right, place
+from logherd_operator.spec.yaml_text import parse_yaml
 
 __all__ = ["parse_group", "parse_runnable", "runnable_group"]
 
 _TEXT_LENGTH_MAX = 1 << 20
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which would let the last of two equal keys win, and a few aliases fill all memory."""
-
-    def get_single_node(self) -> yaml.Node | None:
-        """The document, if it is not much more than its text."""
-        node = super().get_single_node()
-        if node is not None and _weight(node, {}) > _TEXT_LENGTH_MAX:
-            problem = f"with what its aliases repeat it has more than {_TEXT_LENGTH_MAX} values"
-            raise yaml.composer.ComposerError(problem=problem, problem_mark=node.start_mark)
-        return node
-
-
-def _weight(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values this is, those counted again that an alias repeats."""
-    if not isinstance(node, yaml.CollectionNode):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = 1  # of one that holds itself the constructor complains
-        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
-        known[id(node)] += sum(_weight(each, known) for each in parts)
-    return known[id(node)]
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[str] = set()
-    for key_node, _ in node.value:
-        key = str(key_node.value)
-        if key in seen:
-            raise yaml.constructor.ConstructorError(
-                problem=f"the key {key} appears twice", problem_mark=key_node.start_mark
-            )
-        seen.add(key)
-    return dict(loader.construct_pairs(node, deep=True))
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def parse_group(text: str, *, source: str) -> BrokerGroup:
@@ -64,7 +25,9 @@ def parse_group(text: str, *, source: str) -> BrokerGroup:
 
     Raises: SpecError, with one line for each fault.
     """
-    document = _parse_yaml(text, source)
+    if len(text) > _TEXT_LENGTH_MAX:
+        raise SpecError(f"{source}: has {len(text)} characters; a BrokerGroup has at most {_TEXT_LENGTH_MAX}")
+    document = parse_yaml(text, source=source)
     if not isinstance(document, dict):
         found = {type(None): "nothing", list: "a list", str: "a text"}.get(type(document), repr(document))
         raise SpecError(f"{source}: should hold a BrokerGroup object, and holds {found}")
@@ -96,20 +59,6 @@ def _runnable(group: BrokerGroup, source: str) -> BrokerGroup:
     if lines:
         raise SpecError("\n".join([f"{source}: this version cannot run it", *lines]))
     return group
-
-
-def _parse_yaml(text: str, source: str) -> Any:
-    if len(text) > _TEXT_LENGTH_MAX:
-        raise SpecError(f"{source}: has {len(text)} characters; a BrokerGroup has at most {_TEXT_LENGTH_MAX}")
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 -- derives from SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise SpecError(f"{source}: {where}{error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
-        # What is no such time or number, or a list as a key, Python's own types refuse, each in its own way.
-        raise SpecError(f"{source}: is not YAML: {error}") from error
 
 
 def _line(fault: Any) -> str:

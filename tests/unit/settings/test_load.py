@@ -100,13 +100,13 @@ def test_properties_by_their_rocketmq_names_win(tmp_path: Path) -> None:
         ("nameService: {addresses: here}", "nameService.addresses: 'here' is not right: write a list"),
         ("replication: {peers: {x: 'a:1'}}", "replication.peers: the key 'x' is not right: write a whole number"),
         ("brokerGroup: again", "line 3, column 1: the key brokerGroup appears twice"),
-        ("a: [", "line 4, column 1: "),
-        ("a: 2020-13-45", "is not YAML: month must be in 1..12"),
-        ("a: " + "9" * 5000, "is not YAML: Exceeds the limit"),
-        ("? [a, b]\n: c", "is not YAML: unhashable type: 'list'"),
-        ("a: !!bool x", "is not YAML: 'x'"),
-        ("a: !!timestamp x", "is not YAML"),
-        ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("a: [", "line 4, column 1: a value should stand here, and each bracket have its counterpart"),
+        ("a: 2020-13-45", "line 3, column 4: there is no such number, time or truth value; put a text in quotes"),
+        ("a: " + "9" * 5000, "line 3, column 4: there is no such number, time or truth value"),
+        ("? [a, b]\n: c", "line 3, column 3: a key should be a text, in quotes where it begins with [ or {"),
+        ("a: !!bool x", "line 3, column 4: there is no such number, time or truth value"),
+        ("a: !!timestamp x", "line 3, column 4: there is no such number, time or truth value"),
+        ("a: !!python/object/apply:os.getcwd []", "line 3, column 4: no value has this tag"),
     ],
 )
 def test_every_fault_names_path_value_and_what_is_right(tmp_path: Path, addition: str, expected: str) -> None:
@@ -164,6 +164,37 @@ def test_a_missing_file_is_told_by_name(tmp_path: Path) -> None:
 def test_a_key_twice_in_json_is_refused(tmp_path: Path) -> None:
     text = '{"brokerGroup": "a", "brokerGroup": "b", "dataDir": "d"}'
     assert "the key brokerGroup appears twice" in complaint(tmp_path, text, name="broker.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1,\n "b": }', ": line 2, column 7: a value should stand here, a text in double quotes"),
+        ("{a: 1}", ": line 1, column 2: a key in double quotes should stand here"),
+        ('{"a" 1}', ": line 1, column 6: a key should have ':' and its value behind it"),
+        (
+            '{"a": [1 2]}',
+            ": line 1, column 10: there should be ',' between keys or values, and '}' or ']' at their end",
+        ),
+        ('{"a": "b', ": line 1, column 7: the quotes should be closed"),
+        ('{"a": "b\n"}', ": line 1, column 9: a text should be closed in its line"),
+        (r'{"a": "\q"}', r": line 1, column 8: in a text write \\ for a backslash"),
+        ("{}\n{}", ": line 2, column 1: nothing should stand behind the end of the document"),
+        ('{"a": ' + "9" * 5000 + "}", ": is not JSON: a number has too many digits"),
+    ],
+)
+def test_broken_json_is_told_with_its_place_and_what_it_should_be(tmp_path: Path, text: str, expected: str) -> None:
+    assert complaint(tmp_path, text, name="broker.json").endswith("broker.json" + expected)
+
+
+@pytest.mark.parametrize("name", ["broker.yaml", "broker.json"])
+def test_a_file_in_utf_16_is_read_and_one_in_latin_1_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes('{"brokerGroup": "a", "dataDir": "\u00fc"}'.encode("utf-16"))
+    assert load_broker_options(path).broker_group == "a"
+    path.write_bytes('{"brokerGroup": "\u00fc"}'.encode("latin-1"))
+    with pytest.raises(SettingsError, match=f"{name}: is not UTF-8 text: invalid start byte at byte 17"):
+        load_broker_options(path)
 
 
 def test_the_check_in_another_process_gives_the_same(tmp_path: Path) -> None:
