@@ -3,7 +3,6 @@ from files. Changes nothing; blocks for some seconds for each process that lives
 """
 
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from logherd_operator.local.addresses import Addresses
 from logherd_operator.local.admin import ask
+from logherd_operator.local.disk import is_full
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.processes import child_ticks, is_alive, lives
 from logherd_operator.local.state import GroupState, PlaceState, Process
@@ -178,7 +178,7 @@ def _instance(place: PlaceState, page: Page, folder: Folder) -> Instance | None:
             return None
         code = "" if place.ended is None else f" with code {place.ended}"
         said = last_words(log, place.log_begin)
-        full = "" if said or shutil.disk_usage(folder.path).free else "; its disk is full, also for its log"
+        full = "; its disk is full, also for its log" if not said and is_full(folder.path) else ""
         return replace(instance, failing=said or f"its guardian has ended{code} and said nothing{full}")
     if place.leaving:
         return replace(instance, leaves_by=time.time() + TOLD_SECONDS)

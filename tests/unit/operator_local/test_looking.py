@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from logherd_operator.local.addresses import Ports
+from logherd_operator.local.disk import check_disk
+from logherd_operator.local.errors import LocalError
 from logherd_operator.local.folder import Folder
 from logherd_operator.local.look import look_at
 from logherd_operator.local.processes import started_ticks
@@ -97,6 +99,17 @@ def test_why_a_guardian_has_ended_is_told_in_words_and_not_in_lines_of_its_log(
 def test_that_a_full_disk_has_kept_a_log_from_saying_why_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logherd_operator.local.look.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr("logherd_operator.local.disk.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
     (broker,) = document_of(look_at(of_one(1 << 22), Folder(tmp_path)), None)["brokers"]
     assert broker["why"] == "its guardian has ended and said nothing; its disk is full, also for its log"
+
+
+def test_a_disk_that_does_not_say_how_full_it_is_ends_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("logherd_operator.local.disk.shutil.disk_usage", broken)
+    (broker,) = document_of(look_at(of_one(1 << 22), Folder(tmp_path)), None)["brokers"]
+    assert broker["why"] == "its guardian has ended and said nothing"
+    with pytest.raises(LocalError, match="cannot be asked for its disk's space: Input/output error"):
+        check_disk(tmp_path, 2)
