@@ -199,17 +199,18 @@ class MessageStore:
         ensure(has_unit(sys_flag) and not queue.deleted, "whole messages are appended to living queues", queue)
         first, positions, count = queue.next_offset, list[int](), len(messages)
         encode = run_encoder(born_host, store_timestamp, self._store_host)
-        while (at := len(positions)) < count:
-            if encode is not None:
-                batch = BatchFacts(born_timestamp, store_timestamp, sys_flag, reconsume_times)
-                positions += append_batch(self._log, self._extract, encode, queue, messages[at:], batch)
-            for flag, body, properties in messages[len(positions) : len(positions) + 1]:
-                # Needs a further batch or segment. The room was found above: no change meanwhile may end this half-way.
-                _, position, _ = self.append_plain(
-                    queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
-                    reconsume_times, reserve=True,
-                )  # fmt: skip
-                positions.append(position)
+        with self._uncommitted.all_or_none(self._log):
+            while (at := len(positions)) < count:
+                if encode is not None:
+                    batch = BatchFacts(born_timestamp, store_timestamp, sys_flag, reconsume_times)
+                    positions += append_batch(self._log, self._extract, encode, queue, messages[at:], batch)
+                for flag, body, properties in messages[len(positions) : len(positions) + 1]:
+                    # Needs a further batch or segment. There was room above: no change meanwhile may end this half-way.
+                    _, position, _ = self.append_plain(
+                        queue, body, properties, None, born_timestamp, born_host, store_timestamp, flag, sys_flag,
+                        reconsume_times, reserve=True,
+                    )  # fmt: skip
+                    positions.append(position)
         return first, positions
 
     def ensure_room(self, queue: QueueLog, messages: Sequence[BatchPart], *, more: int = 0) -> None:
@@ -317,8 +318,7 @@ class MessageStore:
         if at == log.end_position:
             return
         ensure(log.begins_at(at), "a cut is where a record begins", at)
-        self._uncommitted.cut(at, [batch for batch in log.pending if batch.kept > at], log.touched, log.batch_start)
-        log.cut(at)
+        self._uncommitted.cut(log, at)
 
     def uncommitted(self, queue: QueueLog, offset: int = 0) -> Iterator[tuple[int, Buffer]]:
         """(position, record) of a queue's messages from `offset` on that are not committed, oldest first."""

@@ -4,14 +4,16 @@ A replica may have to give all of it up again: `cut` takes queues, key index and
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from logherd.model.record import RecordError
 from logherd.store.consume_queue import DELETED, DOOMED, UNIT, QueueLog
 from logherd.store.derived import Derived
-from logherd.store.errors import StoreDamaged
+from logherd.store.errors import RecordTooLarge, StoreDamaged, StoreFull
 from logherd.store.follow import QueuePlan, note_record, plan_run
+from logherd.store.log import CommitLog
 from logherd.store.scan import ScanEnd, scan_records
 from logherd.store.segment import Segment
 from logherd.store.writer import LogWriter, WriteBatch
@@ -144,12 +146,21 @@ class Uncommitted:
         for queue, offset in plan.begun.items():
             queue.start_at(offset, offset)
 
-    def cut(self, at: int, batches: list[WriteBatch], touched: dict[QueueLog, int], batch_start: int) -> None:
-        """Take back everything at or above `at`; `batches` are those of the log that were not flushed yet,
-        `touched` belongs to the one that began at `batch_start` and has not ended.
+    @contextmanager
+    def all_or_none(self, log: CommitLog) -> Iterator[None]:
+        """Take back what was appended within, all in this call, if a further part of it is refused."""
+        begin = log.end_position
+        try:
+            yield
+        except (StoreFull, RecordTooLarge):
+            if log.end_position > begin:
+                self.cut(log, begin)
+            raise
 
-        `kept` of those batches and their parts are the log's matter, `touched` of all of them is put right here.
-        """
+    def cut(self, log: CommitLog, at: int) -> None:
+        """Take back everything at or above `at`. Parts, and `kept` of batches, are the log's matter, `touched` of all
+        of them is put right here."""
+        batches, touched = [batch for batch in log.pending if batch.kept > at], log.touched
         while self.landed and self.landed[-1].start >= at:
             batches.append(self.landed.pop())
         if self.landed and self.landed[-1].kept > at:
@@ -165,10 +176,11 @@ class Uncommitted:
                 queue.cut(at)
         for batch in batches:
             batch.touched = _kept(batch.touched, batch.start)
-        still = _kept(touched, batch_start)
+        still = _kept(touched, log.batch_start)
         touched.clear()
         touched.update(still)
         self._derived.extract.cut(at)
+        log.cut(at)
 
 
 def _kept(touched: dict[QueueLog, int], start: int) -> dict[QueueLog, int]:

@@ -2,16 +2,30 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from logherd.kit.errors import InvariantError
 from logherd.kit.javahash import java_hash
 from logherd.model.record import SysFlag
-from logherd.store import MessageStore
+from logherd.store import MessageStore, RecordTooLarge, StoreFull
 from logherd.store.append_run import append_batch
 from logherd.store.extract import Extractor
-from unit.store.helpers import HOST, ROOT, SimClock, SimDisk, small_options
+from logherd.store.key_index import PENDING
+from logherd.store.segment import Segment
+from unit.store.helpers import (
+    HOST,
+    ROOT,
+    SimClock,
+    SimDisk,
+    append,
+    bodies,
+    flush,
+    none_left,
+    open_store,
+    small_options,
+)
 from unit.store.test_common_run import state
 
 V6 = bytes(15) + b"\x01" + bytes(4)
@@ -118,3 +132,55 @@ def test_the_quick_way_is_the_one_that_is_taken(monkeypatch: pytest.MonkeyPatch)
         store.queue("A", 0), [(0, b"a", b"")] * 5, born_timestamp=1, born_host=HOST, store_timestamp=1
     )  # fmt: skip
     assert [len(each) for each in taken] == [5]
+
+
+def ensure_as_before(store: MessageStore, disk: SimDisk, position: int) -> None:
+    """It holds its one message, is written as if nothing had been refused, and goes on."""
+    assert (store.end_position, store.queue("T", 0).next_offset) == (position, 1)
+    assert len(store._extract.pending) == PENDING.size
+    append(store, body=b"next")
+    flush(store)
+    store.advance(store.end_position)
+    assert bodies(store) == [b"x" * 100, b"next"]
+    store.close()
+    assert bodies(open_store(disk)) == [b"x" * 100, b"next"]
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_batch_whose_third_segment_cannot_be_made_leaves_nothing(
+    *, taken: bool, replicated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, disk = replace(small_options(), replicated=replicated), SimDisk()
+    store = MessageStore.open(ROOT, options, disk, clock=SimClock())
+    append(store, properties=b"KEYS\x01k\x02")
+    position, made, create = store.end_position, list[int](), Segment.create
+    batch = store.take_batch() if taken else None
+
+    def once(*given: Any) -> Segment:
+        if made:
+            none_left()
+        made.append(1)
+        return create(*given)
+
+    rows = [(0, b"b" * 1000, b"KEYS\x01x\x02")] * (3 * options.log.segment_bytes // 1200)
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "create", once)
+        with pytest.raises(StoreFull):
+            store.append_all(store.queue("T", 0), rows, born_timestamp=1, born_host=HOST, store_timestamp=1)
+    assert made
+    if batch is not None:
+        batch.write_and_flush()
+        store.flushed(batch)
+    ensure_as_before(store, disk, position)
+
+
+def test_a_batch_with_a_message_that_no_record_can_hold_leaves_nothing() -> None:
+    log, disk = {"segment_bytes": 1 << 20, "record_bytes_max": 1 << 16}, SimDisk()
+    store = MessageStore.open(ROOT, small_options(log=log), disk, clock=SimClock())
+    append(store, properties=b"KEYS\x01k\x02")
+    position = store.end_position
+    rows = [(0, b"fits", b""), (0, b"does not", b"K\x01" + b"v" * 32_760 + b"\x02")]
+    with pytest.raises(RecordTooLarge, match="properties take"):
+        store.append_all(store.queue("T", 0), rows, born_timestamp=1, born_host=HOST, store_timestamp=1)
+    ensure_as_before(store, disk, position)
