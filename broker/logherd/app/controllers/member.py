@@ -198,7 +198,7 @@ class Member:
         target = None if node is None else successor(node.core.ground.members.current.voters, self.identity, turn)
         if node is not None and target is not None:
             _log.warning("too few brokers reach this controller, another one shall lead", target=target)
-            node.transfer(target, lambda _outcome: None)
+            node.transfer(target, lambda outcome: _say_if_refused(outcome, target))
 
     def resettle(self, voters: tuple[str, ...], learners: tuple[str, ...], then: Told) -> None:
         """Work towards these members."""
@@ -315,3 +315,12 @@ def _node_options(options: ControllerOptions) -> NodeOptions:
         ship=ShipOptions(heartbeat_ms=election.heartbeat_ms),
     )  # fmt: skip
     return NodeOptions(raft=raft, image_records=options.snapshot_records, image_bytes=options.snapshot_bytes)
+
+
+def _say_if_refused(outcome: Outcome[None], target: str) -> None:
+    if isinstance(outcome, Rejected):
+        _log.warning(
+            "the other controller does not lead; the next one is asked later",
+            target=target,
+            reason=outcome.reason.value,
+        )

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from secrets import randbits
 from typing import Generic, Protocol, TypeVar
 
@@ -189,8 +190,16 @@ class RaftNode(Generic[ResultT]):
         self._step(ChangeMembers(self._asking.number(then), goal, instead))
 
     def recover_quorum(self, order: RecoverQuorum, then: Callable[[Outcome[None]], None]) -> None:
-        """An operator's decision that lost voters never come back; the order's own request number is not used."""
-        self._step(replace(order, request=self._asking.number(then)))
+        """An operator's decision that lost voters never come back; the order's own request number is not used. Told
+        once it is on the disk: who was told that a survivor has it goes on to the next one."""
+
+        def told(outcome: Outcome[None]) -> None:
+            if isinstance(outcome, Applied):
+                self._asking.flushing.append((self.core.ground.durable.token, partial(then, outcome)))
+            else:
+                then(outcome)
+
+        self._step(replace(order, request=self._asking.number(told)))
 
     # ---- what the links tell ------------------------------------------------------------------------------------
 
@@ -231,6 +240,9 @@ class RaftNode(Generic[ResultT]):
     def _flushed(self, token: int) -> None:
         self._look_at_disk()
         self._step(Flushed(token))
+        flushing = self._asking.flushing
+        while flushing and flushing[0][0] <= token and self.failure is None:
+            flushing.popleft()[1]()
 
     def _look_at_disk(self) -> None:
         full = self.log.full
@@ -352,6 +364,8 @@ class _Asking:
         self.lease_reads: _Reads = []
         self.waiting: dict[int, tuple[Callable[..., None], bool]] = {}
         self.answers: deque[Answer] = deque()
+        self.flushing: deque[tuple[int, Callable[[], None]]] = deque()
+        """Who is to be told once a flush covers a token."""
         self.ready: tuple[Position, Event] | None = None
         """That this leader is ready, to be told when the state has reached the position."""
         self._last = 0

@@ -152,9 +152,8 @@ def _key(parts: Texts) -> GroupKey:
 
 def _show_groups(place: Place, after: str, count: int, now: int, *, confirmed: bool) -> Document:
     machine, office, progress = place.machine(), place.office(), place.standing().progress
-    keys = sorted(group.key for group in machine)
-    cluster, _, name = after.partition("/")
-    first = bisect_right(keys, GroupKey(cluster, name)) if after else 0
+    keys = sorted((group.key for group in machine), key=str)  # as `after` names them: a cluster's name may hold a slash
+    first = bisect_right(keys, after, key=str) if after else 0
     chosen = keys[first : first + count]
     groups = [
         group_summary(group, office, now, progress) for key in chosen if (group := machine.group(key)) is not None

@@ -15,7 +15,9 @@ def key_of(office: Office, cluster: str | None, name: str) -> GroupKey:
     """
     if cluster:
         return GroupKey(cluster, name)
-    found = [group.key for group in office.machine.named(name)]
+    named = office.machine.named(name)
+    # Of one whose brokers were all forgotten nothing but its epoch is left: it hides no other one.
+    found = [group.key for group in named if group.replicas] or [group.key for group in named[:1]]
     if len(found) > 1:
         clusters = ", ".join(sorted(key.cluster for key in found))
         raise RequestError(

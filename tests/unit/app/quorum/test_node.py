@@ -10,10 +10,12 @@ import pytest
 from logherd.app.quorum.node import RaftNode
 from logherd.app.quorum.outcomes import Applied, ReadAt, Rejected, Uncertain
 from logherd.kit.errors import InvariantError
+from logherd.model.names import Epoch
 from logherd.raft.core import RaftCore
-from logherd.raft.inputs import Input
+from logherd.raft.inputs import Input, RecoverQuorum
 from logherd.raft.output import Event, Output, Refusal, RoleChanged
 from logherd.raft.record import HEADER_SIZE
+from logherd.raft.voting import hears_leader
 from logherd.raftlog.log import Batch
 from logherd.replication.messages import AppendAck
 from logherd.store.errors import StoreFull, StoreStopped
@@ -169,6 +171,45 @@ def test_nothing_leaves_that_waits_for_a_flush_which_has_not_ended(
         assert all(position < outcome.position for position in acknowledged())
         released.set()
         await group.until(lambda: any(position >= outcome.position for position in acknowledged()))
+        await group.stop_all()
+
+    run(story())
+
+
+def test_an_operators_recovery_is_told_when_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        group = Group(tmp_path, THREE)
+        group.start_all()
+        leader = await group.leader()
+        await propose(leader, b"before")
+        one = next(member for member in group.members.values() if member is not leader)
+        for identity in tuple(group.members):
+            if group.members[identity] is not one:
+                await group.stop(identity)
+        ground = one.node.core.ground
+        await group.until(lambda: not hears_leader(ground))
+        released, honest = threading.Event(), Batch.write_and_flush
+        flushed = list[int]()
+
+        def hang(batch: Batch) -> None:
+            released.wait(20)
+            honest(batch)
+            flushed.append(batch.token)
+
+        monkeypatch.setattr(Batch, "write_and_flush", hang)
+        told = list[tuple[object, int]]()
+        order = RecoverQuorum(0, 1, Epoch(ground.term + 100), ((one.node.identity, ground.last),))
+        one.node.recover_quorum(order, lambda outcome: told.append((outcome, len(flushed))))
+        wanted = ground.durable.token
+        await asyncio.sleep(0)
+        assert told == []
+        released.set()
+        await group.until(lambda: told)
+        ((outcome, before),) = told
+        assert isinstance(outcome, Applied)
+        assert max(flushed[:before]) >= wanted
+        one.node.recover_quorum(order, lambda outcome: told.append((outcome, 0)))
+        assert isinstance(told[-1][0], Rejected), "what is refused is told at once"
         await group.stop_all()
 
     run(story())

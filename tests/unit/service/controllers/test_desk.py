@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from logherd.controller.commands import Register
+from logherd.controller.commands import Clean, Register
 from logherd.controller.machine import Machine
 from logherd.controller.settings import TUNABLE
 from logherd.controller.values import BrokerId, GroupKey
 from logherd.controller.verdicts import Refusal
+from logherd.model.names import Epoch
 from logherd.service.controllers.asking import joined
 from logherd.service.controllers.codes import response_code
 from logherd.service.controllers.desk import SERVED, take, unknown_outcome
@@ -467,6 +468,17 @@ def test_a_name_that_two_clusters_have_is_refused_when_none_is_named(desk: Desk,
     assert answer.code == ResponseCode.CONTROLLER_INVALID_REQUEST
     assert answer.remark is not None
     assert "c, d" in answer.remark
+
+
+def test_a_group_of_which_all_brokers_were_forgotten_hides_none_of_its_name(desk: Desk, call: Caller) -> None:
+    for cluster in ("d", "e"):
+        key = GroupKey(cluster, "bg")
+        desk.submit(Register(group=key, broker_id=BrokerId(1), store_id="x", incarnation="x", address="x:1"))
+        desk.submit(Clean(group=key, expected_epoch=Epoch(0)))
+    assert call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="bg").code == ResponseCode.SUCCESS
+    desk.submit(Clean(group=GroupKey("c", "bg"), expected_epoch=desk.group.epoch))
+    answer = call(C.CONTROLLER_GET_REPLICA_INFO, brokerName="bg")
+    assert answer.code not in {ResponseCode.SUCCESS, ResponseCode.CONTROLLER_INVALID_REQUEST}
 
 
 # ---- cleaning and settings -----------------------------------------------------------------------------------------

@@ -197,6 +197,20 @@ def test_groups_come_in_pages_in_order(desk: Desk, http: HttpCaller) -> None:
     assert found["minInSync"] == 2
 
 
+def test_pages_of_groups_end_where_a_name_holds_a_slash(desk: Desk, http: HttpCaller) -> None:
+    for cluster, name in (("a/b", "z"), ("a", "c"), ("a/b", "a"), ("a", "b/y")):
+        desk.submit(
+            Register(group=GroupKey(cluster, name), broker_id=BrokerId(1), store_id="s", incarnation="i", address="a:1")
+        )
+    seen, after = [], ""
+    for _ in range(5):
+        _, page = http.get(f"/groups?limit=1&after={after}")
+        seen += [(each["cluster"], each["name"]) for each in page["groups"]]
+        after = page["after"]
+    assert sorted(seen) == [("a", "b/y"), ("a", "c"), ("a/b", "a"), ("a/b", "z"), ("c", "bg")]
+    assert after is None
+
+
 def test_config_shows_what_is_set_and_what_may_be(desk: Desk, http: HttpCaller) -> None:
     desk.submit(Tune(values={"gatherMs": 70}))
     _, page = http.get("/config")
