@@ -36,6 +36,8 @@ __all__ = ["EmbeddedNames", "Names"]
 LEASE_MS = 3000
 """How long a leader that has not registered yet is waited for (H13), where nobody says how long a lease is."""
 _TICK_SECONDS = 5.0
+_PAUSED_MS, _GRACE_MS = 10_000, 30_000
+"""Without a tick for so long this process stood still, and brokers get the time in which each registers again."""
 _STOP_SECONDS = 2.0
 _ELSEWHERE = "this is another name service, which clients ask meanwhile; try again"
 
@@ -58,6 +60,8 @@ class Names:
         self._values = KeyValues(save=lambda _: None) if file is None else KeyValues(file.load(), save=file.save)
         self._brokers = BrokerNames(self.routes, self._values, clock)
         self.dispatcher = self._dispatcher()
+        self._ticked_ms = clock.monotonic_ms()
+        self._spared_until_ms = 0
 
     def port(self) -> Port:
         """The handler of the name service's listening port."""
@@ -74,8 +78,14 @@ class Names:
         return Dispatcher(Role.NAMES, self._clock, typed=typed)
 
     def tick(self) -> None:
-        """Drop brokers that fell silent. Call it every 5 s."""
-        self.routes.expire(self._clock.monotonic_ms())
+        """Drop brokers that fell silent. Call it every 5 s. What they said while this process stood still is read after
+        it has woken: they were not silent."""
+        now, last = self._clock.monotonic_ms(), self._ticked_ms
+        self._ticked_ms = now
+        if now - last >= _PAUSED_MS:
+            self._spared_until_ms = now + _GRACE_MS
+        if now >= self._spared_until_ms:
+            self.routes.expire(now)
         self.dispatcher.tell()
 
     def _closed(self, session: NetSession) -> None:

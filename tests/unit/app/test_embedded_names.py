@@ -12,7 +12,7 @@ from logherd.aiokit.tasks import TaskEnded, TaskGuard
 from logherd.app import names as room
 from logherd.app.clock import SystemClock
 from logherd.app.guarded.relay import RelayPort
-from logherd.app.names import EmbeddedNames
+from logherd.app.names import EmbeddedNames, Names
 from logherd.model.topic import Permission
 from logherd.net.limits import NetLimits
 from logherd.service.identity import BrokerIdentity
@@ -74,6 +74,31 @@ async def test_whoever_takes_the_brokers_name_does_not_end_it(
     finally:
         await guard.stop(5)
         await names.stop()
+
+
+def test_brokers_are_not_taken_for_silent_when_the_name_service_itself_stood_still() -> None:
+    clock = FakeClock()
+    names = Names(clock, key_values_path=None)
+
+    def pass_by(seconds: int) -> list[str]:
+        for _ in range(seconds // 5):
+            clock.advance(5_000)
+            names.tick()
+        return list(names.routes.brokers())
+
+    def register(broker: BrokerIdentity, session: int) -> None:
+        names.routes.register(Registration(broker, {}, TableVersion(), session_id=session), clock.monotonic_ms())
+
+    register(ME, 1)
+    register(ME._replace(name="h", address="10.0.0.2:10911"), 2)
+    clock.advance(300_000)
+    names.tick()
+    assert list(names.routes.brokers()) == ["g", "h"]
+    assert pass_by(20) == ["g", "h"]
+    register(ME, 1)
+    assert pass_by(10) == ["g"], "the other one did not register again in the time for it"
+    assert pass_by(110) == ["g"]
+    assert pass_by(5) == []
 
 
 @asynccontextmanager
