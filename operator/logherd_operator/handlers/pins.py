@@ -20,7 +20,7 @@ async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
     texts: Mapping[str, str] = (kept or {}).get("data") or {}
     found: dict[Component, Pinned] = {}
     for component in _COMPONENTS:
-        pinned = _kept(texts.get(f"{component}.json", ""), component)
+        pinned = _kept(_read(texts.get(f"{component}.json", "")), component)
         if pinned is None:
             workloads = collection_of("apps/v1", "StatefulSet", key.namespace)
             pinned = _in_use(await api.find(f"{workloads}/{key.name}-{component}"))
@@ -36,15 +36,21 @@ async def read_founders(api: Api, key: Key) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _kept(text: str, component: Component) -> Pinned | None:
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _kept(document: Any, component: Component) -> Pinned | None:
     """None also for what somebody has edited so that no pod of the component can be made from it."""
     try:
-        document = json.loads(text)
         if not any(each["name"] == component and each["image"] for each in document["template"]["spec"]["containers"]):
             return None
         return Pinned(
             template=dict(document["template"]), roll_hash=str(document["rollHash"]),
-            rendered_by=str(document["renderedBy"]),
+            rendered_by=str(document["renderedBy"]), former=_kept(document.get("former"), component),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError):
         return None
@@ -58,10 +64,14 @@ def _in_use(workload: Mapping[str, Any] | None) -> Pinned | None:
     return Pinned(template=template, roll_hash=roll_hash_in(template), rendered_by="")
 
 
-def image_of(pins: Mapping[Component, Pinned]) -> str | None:
-    """The image that the brokers were made from: a new default is for new groups."""
+def image_of(pins: Mapping[Component, Pinned], brokers: Mapping[str, Any] | None) -> str | None:
+    """The image that the brokers were made from: a new default is for new groups. `brokers`: their StatefulSet, which
+    may not have been changed to what is kept yet."""
     pinned = pins.get("broker")
     if pinned is None:
         return None
+    if pinned.former is not None and brokers is not None:
+        applied = roll_hash_in(brokers["spec"]["template"])
+        pinned = pinned.former if applied == pinned.former.roll_hash else pinned
     containers = pinned.template["spec"]["containers"]
     return next((str(each["image"]) for each in containers if each["name"] == "broker"), None)

@@ -163,9 +163,10 @@ class Reconciler:
         return memory.parsed.group
 
     def _site(self, key: Key, group: Document, parsed: BrokerGroup, memory: Memory) -> Site:
+        brokers = self._means.known.workload(key, f"{key.name}-broker")
         return Site(
             group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
-            image=parsed.spec.image or image_of(memory.pinned or {}) or self._options.broker_image,
+            image=parsed.spec.image or image_of(memory.pinned or {}, brokers) or self._options.broker_image,
             operator_image=self._options.operator_image, operator_version=self._options.version,
             controller_count=self._controller_count(key, parsed, memory),
         )  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 from logherd_operator.handlers.known import Key, Known
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.quorum import Group
-from logherd_operator.observed.slots import Component
+from logherd_operator.observed.slots import COMPONENTS, Component
 from logherd_operator.plan.actions import SetMembers
 from logherd_operator.plan.outcome import Plan
+from logherd_operator.resources.pinning import roll_hash_in
 from logherd_operator.resources.site import PLACES_MAX, Shape, Site
 
 __all__ = ["first_counts", "shape_of"]
@@ -37,6 +38,7 @@ def shape_of(
         controller_claim=_claim(known.workload(key, site.workload("controller"))),
         founders=None if site.group.spec.by_controllers else founders or count or None,
         renewed=plan.renewed,
+        rolled={each: rolled for each in COMPONENTS if (rolled := _rolled(known, key, site, observed, each))},
     )
 
 
@@ -62,6 +64,16 @@ def _first_learner(group: Group) -> int | None:
         return None
     voters = {each.broker_id for each in group.replicas if not each.learner}
     return next((n for n in range(PLACES_MAX) if n + 1 not in voters), PLACES_MAX)
+
+
+def _rolled(known: Known, key: Key, site: Site, observed: Observed, component: Component) -> str:
+    """The roll hash of what all its pods are made from; empty if not all are from what the StatefulSet says."""
+    workload = known.workload(key, site.workload(component))
+    platform = observed.platform
+    wanted = platform.broker_revision if component == "broker" else platform.controller_revision
+    standing = (each.instance for each in observed.slots(component) if each.instance is not None)
+    all_are = workload is not None and all(each.revision == wanted for each in standing)
+    return roll_hash_in(workload["spec"]["template"]) if workload is not None and all_are else ""
 
 
 def _claim(workload: Mapping[str, Any] | None) -> str | None:

@@ -35,10 +35,10 @@ async def look_for(api: Api, key: Key, read: Read) -> Observed | None:
     """What the operator would see, its pods' own pages too; None and errors as `plan_for`."""
     group = read.group(key) or {}
     parsed = _parsed(group)
-    pins = await read_pins(api, key)
+    pins, brokers = await read_pins(api, key), read.workload(key, f"{key.name}-broker")
     site = Site(
         group=parsed, namespace=key.namespace, uid=str(group["metadata"]["uid"]),
-        image=parsed.spec.image or image_of(pins) or "", operator_image="", operator_version="",
+        image=parsed.spec.image or image_of(pins, brokers) or "", operator_image="", operator_version="",
         controller_count=await _controller_count(api, key, parsed, read),
     )  # fmt: skip
     eyes = Eyes(read, api, PodPages(api, key.namespace))

@@ -39,9 +39,12 @@ def render_group(
     if own:
         templates["controller"] = controller_template(site)
     pinned: dict[Component, Pinned] = {
-        component: pin(site, component, fresh, before.get(component), renewed=component in shape.renewed)
+        component: pin(
+            site, component, fresh, before.get(component), renewed=component in shape.renewed,
+            rolled=shape.rolled.get(component),
+        )
         for component, fresh in templates.items()
-    }
+    }  # fmt: skip
     by_controllers = site.group.spec.by_controllers
     kept = [
         *_accounts(site), *(leader_access(site) if by_controllers else ()), *_config_maps(site, shape, pinned),
@@ -78,17 +81,17 @@ def _config_maps(site: Site, shape: Shape, pinned: dict[Component, Pinned]) -> l
         found.append(
             _config_map(site, f"{site.workload('controller')}-config", _texts(controllers), "controller")
         )  # fmt: skip
-    templates = {
-        f"{component}.json": _text({
-            "rollHash": each.roll_hash, "renderedBy": each.rendered_by, "template": each.template,
-        })
-        for component, each in pinned.items()
-    }  # fmt: skip
+    templates = {f"{component}.json": _text(_kept(each)) for component, each in pinned.items()}
     if shape.founders is not None:
         templates["founders"] = str(shape.founders)
     found.append(_config_map(site, f"{site.name}-template", templates))
     found.append(_config_map(site, f"{site.name}-client", _client(site)))
     return found
+
+
+def _kept(pinned: Pinned) -> Document:
+    former = {} if pinned.former is None else {"former": _kept(pinned.former)}
+    return {"rollHash": pinned.roll_hash, "renderedBy": pinned.rendered_by, "template": pinned.template, **former}
 
 
 def _client(site: Site) -> dict[str, str]:

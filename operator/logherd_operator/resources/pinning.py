@@ -6,7 +6,7 @@ hash over fields of the spec, never over what the renderer makes of them.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logherd_operator.observed.slots import Component
@@ -22,29 +22,38 @@ _LENGTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """A template in use. `newer`: this operator would render another."""
+    """A template in use. `newer`: this operator would render another. `former`: of another roll hash, from which some
+    pods still are, or all while the StatefulSet may not be changed."""
 
     template: Document
     roll_hash: str
     rendered_by: str
     newer: bool = False
+    former: "Pinned | None" = None
 
 
 def pin(
-    site: Site, component: Component, fresh: Document, before: Pinned | None, *, renewed: bool = False
+    site: Site, component: Component, fresh: Document, before: Pinned | None, *, renewed: bool = False,
+    rolled: str | None = None,
 ) -> Pinned:  # fmt: skip
     """The template to apply: the one in use, unless something needs a restart anyway or the spec says otherwise.
-    `renewed`: a restart of all that is made from it was ordered."""
+    `renewed`: a restart of all that is made from it was ordered. `rolled`: the roll hash of what all pods are made
+    from, None if not all are from the same. Until they are, a change that is taken back restarts only who was restarted
+    for it."""
     wanted = roll_hash(site, component)
     now = Pinned(template=fresh, roll_hash=wanted, rendered_by=site.operator_version)
-    if before is None or before.roll_hash != wanted:
+    if before is None:
         return now
+    former = before.former if rolled != before.roll_hash else None
+    if before.roll_hash != wanted:
+        former = former or replace(before, former=None)
+        if former.roll_hash != wanted:
+            return replace(now, former=former)
+        before, former = former, None
     newer = before.template != fresh
     if newer and (renewed or site.group.spec.update.adopt_new_template == "Automatic"):
-        return now
-    return Pinned(
-        template=before.template, roll_hash=wanted, rendered_by=before.rendered_by, newer=newer
-    )  # fmt: skip
+        return replace(now, former=former)
+    return replace(before, newer=newer, former=former)
 
 
 def roll_hash(site: Site, component: Component) -> str:

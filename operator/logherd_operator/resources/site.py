@@ -1,6 +1,7 @@
 """What the builders are told besides the spec: names, addresses, ports, labels. All derive from the group's name."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from logherd_operator.observed.slots import Component
@@ -32,7 +33,8 @@ class Shape:
     The claims: size of the volumes that a StatefulSet makes, if there is one; it cannot be changed in place.
     `founders`: with so many brokers a group began that leads itself. `members`: so many are to belong to it, which is
     more than there are while places are being added; None: as many as there are. `renewed`: components that are to be
-    made from the newest template.
+    made from the newest template. `rolled`: of a component all of whose pods are made from what its StatefulSet says,
+    the roll hash of that.
     """
 
     brokers: int
@@ -43,6 +45,7 @@ class Shape:
     founders: int | None = None
     members: int | None = None
     renewed: frozenset[Component] = frozenset()
+    rolled: Mapping[Component, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,10 +46,10 @@ class _Kept:
 )
 async def test_a_kept_template_that_makes_no_pod_gives_way_to_the_one_in_use(template: object) -> None:
     pins = await read_pins(cast("Api", _Kept(template)), KEY)
-    assert (pins["broker"].roll_hash, image_of(pins)) == ("in-use", "logherd:1")
+    assert (pins["broker"].roll_hash, image_of(pins, None)) == ("in-use", "logherd:1")
 
 
 async def test_a_kept_template_counts_more_than_the_one_in_use() -> None:
     kept = {"spec": {"containers": [{"name": "broker", "image": "logherd:2"}]}}
     pins = await read_pins(cast("Api", _Kept(kept)), KEY)
-    assert (pins["broker"].roll_hash, image_of(pins)) == ("kept", "logherd:2")
+    assert (pins["broker"].roll_hash, image_of(pins, None)) == ("kept", "logherd:2")
