@@ -52,7 +52,7 @@ class LoopbackGroup:
                     "mode": "controller", "controllers": [f"127.0.0.1:{client}"], "peerListen": peers[number],
                     "peers": peers,
                 },
-                "store": {"segmentSize": "16MiB"},
+                "store": {"segmentSize": "16MiB", "reservedPercent": 0},
             }  # fmt: skip
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
