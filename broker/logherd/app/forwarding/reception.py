@@ -44,6 +44,10 @@ LINKS_BEYOND: Final = 16
 six, and the one before it, which may not have ended yet."""
 
 _MIB = 1024 * 1024
+_SETTLE_MS: Final = 1_000
+"""How long an older connection of a broker stays when all its clients are named on a newer one: twice as long as the
+broker itself waits to hear what became of what it has sent there. What was not read yet is refused meanwhile."""
+
 LINK_FLOW = FlowLimits(
     running_max=131_072, parked_max=131_072, request_bytes_max=128 * _MIB, unsent_bytes_soft=32 * _MIB,
     unsent_bytes_max=256 * _MIB,
@@ -66,17 +70,19 @@ class ReceptionHooks(NamedTuple):
 class _Guest:
     """A broker that forwards to us, and its clients by their number there.
 
-    `over`: we have ceased to lead since, and forgotten who they are. If we lead again they are to be named anew, on
-    another connection, also in the same epoch.
+    `over`: we have forgotten who they are, because we have ceased to lead since or they are named on a newer
+    connection. If we lead again they are to be named anew, on another connection, also in the same epoch.
+    `ends_ms`: when we end the connection, because there is a newer one.
     """
 
-    __slots__ = ("broker_id", "link", "lost_ms", "over", "sessions")
+    __slots__ = ("broker_id", "ends_ms", "link", "lost_ms", "over", "sessions")
 
     def __init__(self, link: NetSession, header: ForwardingOpenHeader) -> None:
         self.link = link
         self.broker_id = header.broker_id
         self.sessions: dict[int, RemoteSession] = {}
         self.lost_ms: int | None = None
+        self.ends_ms: int | None = None
         self.over = False
 
 
@@ -170,6 +176,8 @@ class Reception:
         for guest in list(self._guests.values()):
             if guest.lost_ms is not None and now_ms - guest.lost_ms >= GRACE_MS:
                 self._forget(guest)
+            elif guest.ends_ms is not None and now_ms >= guest.ends_ms:
+                guest.link.end("the broker has a newer forwarding connection")
         self._complaints.tell()
 
     def stop(self) -> None:
@@ -231,12 +239,17 @@ class Reception:
             self._part(session)
 
     def _complete(self, guest: _Guest) -> None:
-        """All clients of a broker are named on its new connection: what is left of an older one is over. One that was
-        given up may say so late, when the next one is open."""
+        """All clients of a broker are named on its new connection: what is left of an older one is over.
+
+        Older is what was opened before, in which order guests are kept. What an older one says late ends no newer one.
+        Requests that lie unread there are told that nothing was done: an end would leave them unknown.
+        """
         for other in list(self._guests.values()):
-            if other.link.id < guest.link.id and other.broker_id == guest.broker_id:
-                if other.lost_ms is None:
-                    other.link.end("the broker has a newer forwarding connection")
+            if other is guest:
+                return
+            if other.broker_id == guest.broker_id:
+                if other.ends_ms is None:
+                    other.over, other.ends_ms = True, self._clock.monotonic_ms() + _SETTLE_MS
                 self._forget(other)
 
     def _forget(self, guest: _Guest) -> None:

@@ -18,8 +18,8 @@ from logherd.wire.bodies import encode_body
 from logherd.wire.bodies.clients import Heartbeat, ProducerData
 from logherd.wire.codes import RequestCode, ResponseCode
 from logherd.wire.frame import Frame
-from logherd.wire.headers import encode_header
-from logherd.wire.headers.forwarding import ForwardedHeader
+from logherd.wire.headers import decode_header, encode_header
+from logherd.wire.headers.forwarding import ForwardedHeader, ForwardingRefusal, Refused
 from logherd.wire.headers.pull import PullMessageHeader
 from unit.app.forwarding.rig import TOPIC, Group, Node, eventually, group_of, send_frame
 
@@ -66,17 +66,33 @@ async def test_a_newer_connection_of_a_broker_ends_the_one_before(tmp_path: Path
         await newer.close()
 
 
-async def test_an_older_connection_whose_end_of_names_comes_late_ends_no_newer_one(tmp_path: Path) -> None:
-    """It was given up, and a lost packet of it is sent again as the next one has just been opened."""
+async def test_what_lies_unread_on_an_older_connection_is_refused_by_type_and_not_left_unknown(tmp_path: Path) -> None:
+    """As when a hand-over is called off: the broker links anew, and may have sent more on the older one."""
+    async with group_of(1, tmp_path) as group:
+        leader = await led(group)
+        older, newer = await linked(leader), await linked(leader)
+        assert (await newer.call(Frame(RequestCode.FORWARDING_COMPLETE, 0), seconds=5)).code == 0
+        refused = await older.call(forwarded(send_frame(b"0")), seconds=5)
+        assert refused.code == ResponseCode.FORWARDING_REFUSED
+        assert decode_header(ForwardingRefusal, refused.ext).reason == Refused.NOT_LEADER
+        assert (await newer.call(forwarded(send_frame(b"0")), seconds=5)).code == 0
+        assert leader.bodies() == {b"0": 1}
+        for each in (older, newer):
+            await each.close()
+
+
+async def test_what_an_older_connection_of_a_broker_says_late_ends_no_newer_one(tmp_path: Path) -> None:
+    """Both are open for a moment, and it may be read last although it was written first."""
     async with group_of(1, tmp_path) as group:
         leader = await led(group)
         older, newer = await linked(leader), await linked(leader)
         assert (await newer.call(forwarded(send_frame(b"0")), seconds=5)).code == 0
+        reception = leader.broker._forwarding._reception
         assert (await older.call(Frame(RequestCode.FORWARDING_COMPLETE, 0), seconds=5)).code == 0
-        assert len(leader.broker._forwarding._reception) == 1
+        assert len(reception) == 1, "its clients have left their groups"
         assert (await newer.call(forwarded(send_frame(b"1")), seconds=5)).code == 0
-        for link in (older, newer):
-            await link.close()
+        for each in (older, newer):
+            await each.close()
 
 
 async def test_clients_that_use_up_the_connections_of_an_address_keep_no_broker_of_it_out(tmp_path: Path) -> None:
