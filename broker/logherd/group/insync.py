@@ -23,6 +23,8 @@ class InSync:
     """Invariants: (1) a record is committed only when every member of the set in force, and of each set proposed that
     may still come into force, has flushed it, and the set in force is large enough; (2) all proposals that may still
     come into force expect the version in force, so at most one of them does; (3) none is smaller than the minimum.
+
+    What is committed also waits for who is `awaited`; that costs a moment, and keeps nothing safe.
     """
 
     def __init__(self, ground: Ground, attendance: Attendance, view: RoleView) -> None:
@@ -31,6 +33,7 @@ class InSync:
         self._view = view
         self._proposed: list[AlterSyncSet] = []
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
+        self._awaited: tuple[BrokerId, ...] = ()
         self._begun_at: int | None = None
         self._asked_at: int | None = None
         self._count = 0
@@ -56,6 +59,12 @@ class InSync:
     def pending(self) -> tuple[tuple[BrokerId, ...], ...]:
         """The sets that may still come into force; for status."""
         return tuple(tuple(member.broker_id for member in command.members) for command in self._proposed)
+
+    @property
+    def awaited(self) -> tuple[BrokerId, ...]:
+        """Who keeps up, and lacks what was committed a moment ago: nothing more is committed until they have that. Who
+        is further away than the members would have it only once nobody sends, and could not join before."""
+        return self._awaited
 
     @property
     def asked_at(self) -> int | None:
@@ -98,7 +107,7 @@ class InSync:
     def _who_is_needed(self) -> tuple[tuple[BrokerId, Registration], ...]:
         """Whose flushed end counts, and since which process: what an earlier one had may be lost (R11)."""
         latest = self._ground.standing.latest
-        needed = {member: latest(member) for member in self.members}
+        needed = {member: latest(member) for member in (*self.members, *self._awaited)}
         for command in self._proposed:
             for member in command.members:
                 needed[member.broker_id] = max(member.registration, latest(member.broker_id))
@@ -108,6 +117,7 @@ class InSync:
 
     def mind(self, epoch: Epoch, barrier: Position | None) -> None:
         """R9: propose what should be, again until the outcome is known, and made anew when something else should be."""
+        self._await(barrier)
         wanted = self._wanted(barrier)
         if wanted == self.members and not self._proposed:
             return
@@ -142,10 +152,25 @@ class InSync:
 
     def _may_join(self, broker_id: BrokerId, barrier: Position | None) -> bool:
         """Who has everything that is committed and this leader's barrier, and keeps up."""
+        return self._is_close(broker_id, barrier) and self._flushed(broker_id) >= self._ground.commit
+
+    def _await(self, barrier: Position | None) -> None:
+        """Whoever falls silent meanwhile is out of step by half of `lag_ms`, and is awaited no more."""
+        present = (each.process.broker_id for each in self._attendance)
+        close = (each for each in present if self._is_close(each, barrier))
+        awaited = tuple(each for each in close if self._flushed(each) < self._ground.commit)
+        if awaited != self._awaited:
+            self._awaited = awaited
+            self._needed = self._who_is_needed()
+
+    def _is_close(self, broker_id: BrokerId, barrier: Position | None) -> bool:
+        """Whether it is no member, could be one, has the barrier, and keeps up."""
         if barrier is None or broker_id in self.members or broker_id in self._view.learners:
             return False
-        flushed = self._attendance.flushed_by(broker_id, self._ground.standing.latest(broker_id))
-        return flushed >= max(self._ground.commit, barrier) and self._attendance.in_step(broker_id)
+        return self._flushed(broker_id) >= barrier and self._attendance.in_step(broker_id)
+
+    def _flushed(self, broker_id: BrokerId) -> Position:
+        return self._attendance.flushed_by(broker_id, self._ground.standing.latest(broker_id))
 
     def _member(self, broker_id: BrokerId) -> SyncMember:
         ground = self._ground

@@ -1,6 +1,8 @@
 """A broker group under real controllers: cores over memory logs, with time, network and flushes in the test's hand."""
 
 from collections import deque
+from heapq import heappop, heappush
+from itertools import count
 
 from logherd.controller.admission import admit_register, admit_sync_set
 from logherd.controller.commands import AlterSyncSet, Command, Register, Release
@@ -162,7 +164,8 @@ class Node:
 
 
 class Stage:
-    """Messages take one millisecond; `cut` holds pairs (from, to) between which nothing arrives."""
+    """Messages take one millisecond, from and to who is in `far` as many as stand there; `cut` holds pairs (from, to)
+    between which nothing arrives."""
 
     def __init__(self, replicas: int = 3, *, min_in_sync: int = 2, options: GroupOptions | None = None) -> None:
         self.now = 0
@@ -170,7 +173,9 @@ class Stage:
         self.no_barrier = False
         self.desk = Desk(replicas=replicas, min_in_sync=min_in_sync)
         self.cut: set[tuple[int, int]] = set()
-        self._post: deque[tuple[int, Envelope]] = deque()
+        self.far: dict[int, int] = {}
+        self._post: list[tuple[int, int, Envelope]] = []
+        self._posted = count()
         self._answers: deque[tuple[int, Node, Input]] = deque()
         self.nodes = {each: Node(self, each, MemoryLog()) for each in range(1, replicas + 1)}
 
@@ -179,7 +184,8 @@ class Stage:
     def post(self, sender: Node, envelope: Envelope) -> None:
         to = int(envelope.to.partition(".")[0])
         if (sender.id, to) not in self.cut:
-            self._post.append((self.now + 1, envelope))
+            due = self.now + max(self.far.get(sender.id, 1), self.far.get(to, 1))
+            heappush(self._post, (due, next(self._posted), envelope))
 
     def ask(self, node: Node, ask: Ask) -> None:
         if node.id in self.desk.deaf:
@@ -195,7 +201,7 @@ class Stage:
         for _ in range(ms):
             self.now += 1
             while self._post and self._post[0][0] <= self.now:
-                envelope = self._post.popleft()[1]
+                envelope = heappop(self._post)[2]
                 node = self.nodes.get(int(envelope.to.partition(".")[0]))
                 if node is not None and node.alive:
                     node.feed(Received(envelope))

@@ -165,6 +165,45 @@ def test_who_returns_joins_after_it_has_everything() -> None:
     assert one.committed == leader.committed == leader.log.end
 
 
+def returned_from_afar() -> tuple[Stage, Node, Node]:
+    """A follower that is further away than the other one is back, while its leader is sent messages all the time."""
+    stage, leader, (far, _) = settled()
+    stage.far[far.id] = 30
+    stage.isolate(far)
+    under_load(stage, leader, 4_000)
+    assert far.id not in stage.desk.group.sync.members
+    stage.heal()
+    return stage, leader, far
+
+
+def under_load(stage: Stage, leader: Node, ms: int) -> int:
+    """Messages for so long; the longest time that one took."""
+    slowest, since, ends = 0, {leader.log.end: stage.now}, [leader.log.end]
+    for _ in range(ms // 5):
+        ends.append(leader.append())
+        since[ends[-1]] = stage.now
+        stage.run(5)
+        while ends and leader.committed >= ends[0]:
+            slowest = max(slowest, stage.now - since[ends.pop(0)])
+    return slowest
+
+
+def test_h6_who_is_further_away_than_the_members_joins_while_messages_flow() -> None:
+    stage, leader, far = returned_from_afar()
+    assert under_load(stage, leader, 3_000) <= 100
+    assert far.id in stage.desk.group.sync.members
+
+
+def test_h6_who_falls_silent_while_it_is_awaited_costs_no_write() -> None:
+    stage, leader, far = returned_from_afar()
+    while not leader.core.leading.insync.awaited:
+        under_load(stage, leader, 5)
+    stage.kill(far)
+    assert under_load(stage, leader, 3_000) <= stage.options.lag_ms
+    assert far.id not in stage.desk.group.sync.members
+    assert not leader.core.leading.insync.awaited
+
+
 def test_a_set_is_never_proposed_below_the_minimum() -> None:
     stage, leader, others = settled()
     for node in others:
