@@ -3,6 +3,7 @@ nothing but `fork`.
 """
 
 import ctypes
+import errno
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CANNOT_EXECUTE = 126
 _NOT_FOUND = 127
+_TRY_AGAIN = 75
+"""By the system's own names of exit codes: EX_TEMPFAIL."""
+_MOMENTARY = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY})
+"""What is wanting now and may be there soon."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -44,7 +49,7 @@ class Brood:
     def spawn(self, command: Sequence[str], environment: Mapping[str, str], lent: Iterable[int]) -> None:
         """Start the child with these descriptors and no other above 2. Raises: OSError if the system refuses to fork.
 
-        A command that cannot be executed becomes an exit with 126 or 127.
+        A command that cannot be executed becomes an exit with 126 or 127, with 75 if it may soon.
         """
         self._sweep()
         guardian = os.getpid()
@@ -150,7 +155,10 @@ def _become(
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT_EXECUTE
+        if error.errno in _MOMENTARY:
+            code = _TRY_AGAIN
+        elif isinstance(error, FileNotFoundError):
+            code = _NOT_FOUND
         os.write(2, f"logherd-guardian: {command[0]}: {error.strerror}\n".encode())
     finally:
         os._exit(code)

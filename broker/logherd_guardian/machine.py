@@ -48,7 +48,8 @@ SIGNALS = {
 PARTING_MS = 1_000
 """How long a guardian that was told to end goes on when its child has exited: it reports that, and passes those on who
 come by an address that is about to move."""
-_SPAWN_FAILED = 126
+_SPAWN_FAILED = 1
+"""Like a quick death, and no child that cannot start: what is wanting, as memory or room, may be there soon."""
 
 
 class Phase(Enum):

@@ -1,5 +1,6 @@
 """Whom the guardian kills. No process is real here: who lives, and in which session, is what a test says."""
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -204,3 +205,31 @@ def test_who_waits_is_the_first_child_unless_it_has_died(processes: Processes, *
     assert not made.wake("ab", {"remoting": 3}, 4), "there was one"
     made._sweep()
     assert processes.killed == [8], "whoever has this number from now on is a leftover"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOMEM, 75), (errno.EAGAIN, 75), (errno.ETXTBSY, 75), (errno.ENOENT, 127), (errno.EACCES, 126)],
+)
+def test_a_command_that_cannot_be_executed_just_now_ends_like_one_to_be_tried_again_soon(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Left(Exception):
+        """Ends the fork in place of the system."""
+
+    def execute(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    def leave(code: int) -> NoReturn:
+        raise Left(code)
+
+    for name in ("setsid", "write"):
+        monkeypatch.setattr(os, name, lambda *_: None)
+    monkeypatch.setattr(brood, "_prctl", lambda *_: None)
+    for name in ("set_wakeup_fd", "signal", "pthread_sigmask"):
+        monkeypatch.setattr(signal, name, lambda *_: None)
+    monkeypatch.setattr(os, "execvpe", execute)
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises(Left) as left:
+        brood._become(["broker"], {}, [], os.getppid(), ())
+    assert left.value.args == (code,)

@@ -163,11 +163,21 @@ def test_when_the_system_makes_no_process_it_is_tried_again() -> None:
     life = Life()
     assert Spawn() in life(Tick())
     assert life(SpawnFailed("Cannot allocate memory")) == []
-    assert life.said == ["no child: Cannot allocate memory", "next start in 1000 ms"]
+    assert life.said == ["no child: Cannot allocate memory", "next start in 50 ms"]
     life.spawn()
 
 
 # ---- leases
+
+def test_however_often_the_system_makes_no_process_it_is_tried_as_often_as_after_deaths() -> None:
+    """What is wanting may be there at any moment: it is no child that cannot start."""
+    life = Life()
+    for _ in range(20):
+        while Spawn() not in life(Tick(), TICK):
+            pass
+        life(SpawnFailed("Resource temporarily unavailable"))
+    assert life.said[-1] == "next start in 10000 ms"
+
 
 
 def test_a_lease_kept_too_long_is_a_kill_and_not_yet_a_report() -> None:
