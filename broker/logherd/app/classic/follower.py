@@ -1,17 +1,22 @@
 """A broker process that follows a RocketMQ master: the log, the admin port, and no port for clients."""
 
 import os
+import shutil
 from collections.abc import Callable
 
 from logherd.app.admin_http import AdminHttp
-from logherd.app.admin_routes import Routes
+from logherd.app.admin_routes import Page, Routes
 from logherd.app.binding import CannotListen
 from logherd.app.classic.following import Following
 from logherd.app.clock import SystemClock
 from logherd.app.engine import BrokerFailed
 from logherd.app.guarded.lent import Lent
+from logherd.app.metrics.broker import read_log
+from logherd.app.metrics.parts import read_build
+from logherd.app.metrics.text import scrape_of
 from logherd.settings.options import BrokerOptions, Endpoint
 from logherd.telemetry.log import Log
+from logherd.telemetry.metrics import Readings
 
 __all__ = ["ClassicFollower"]
 
@@ -30,7 +35,8 @@ class ClassicFollower:
         self._clock = SystemClock()
         self._started_ms = self._clock.now_ms()
         self._following = Following(options, self._clock, on_failure=self.fail)
-        self._admin = AdminHttp(Routes({"/status": self._status, "/health": self._health, "/ready": self._ready}))
+        pages: dict[str, Page] = {"/status": self._status, "/health": self._health, "/ready": self._ready}
+        self._admin = AdminHttp(Routes(pages, scrape=scrape_of(self._collect)))
         self._bound: dict[str, str] = {}
 
     @staticmethod
@@ -97,6 +103,14 @@ class ClassicFollower:
             "startedAt": self._started_ms,
             "following": progress,
         }
+
+    def _collect(self) -> Readings:
+        readings, log = Readings(), self._following.log
+        read_build(readings, ready=self._following.follows, healthy=self._failure is None)
+        if log is not None:
+            disk_total = shutil.disk_usage(self._options.data_dir).total
+            read_log(readings, log.store, log.flush_seconds, disk_total=disk_total)
+        return readings
 
     def _health(self) -> tuple[int, object]:
         healthy = self._failure is None

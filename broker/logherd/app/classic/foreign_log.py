@@ -16,6 +16,7 @@ from logherd.kit.clock import Clock
 from logherd.settings.options import BrokerOptions
 from logherd.store import MessageStore, QueueLog, StoreError, WriteBatch, begin_at
 from logherd.store.files_os import OsFiles
+from logherd.telemetry.spread import Spread
 
 __all__ = ["ForeignLog"]
 
@@ -71,6 +72,11 @@ class ForeignLog:
             record_bytes_max=max(log.record_bytes_limit, log.batch_bytes_max),
         )  # fmt: skip
         return ForeignLog(store, following, on_commit=on_commit, on_failure=on_failure)
+
+    @property
+    def flush_seconds(self) -> Spread:
+        """How long batches took to be on the disk."""
+        return self._writer.seconds
 
     def append(self, runs: tuple[Run, ...]) -> None:
         """Take records as they came. Raises: RawRefused, StoreFull, StoreStopped; those before are appended then."""

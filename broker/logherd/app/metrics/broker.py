@@ -6,10 +6,12 @@ from logherd.app.engine import Engine
 from logherd.app.group.engine import GroupEngine
 from logherd.app.services import Services
 from logherd.service.replica_view import ReplicationView, RoleName
+from logherd.store import MessageStore
 from logherd.telemetry import metrics
 from logherd.telemetry.metrics import Readings
+from logherd.telemetry.spread import Spread
 
-__all__ = ["read_replication", "read_services", "read_store"]
+__all__ = ["read_log", "read_replication", "read_services", "read_store"]
 
 
 def read_services(readings: Readings, services: Services) -> None:
@@ -26,26 +28,31 @@ def read_services(readings: Readings, services: Services) -> None:
 
 
 def read_store(readings: Readings, engine: Engine | GroupEngine, *, disk_total: int) -> None:
-    """Positions, flushes, disk, retention, and the metadata in the log."""
-    store, disk, metadata = engine.store, engine.store.disk, engine.metadata
-    readings.tell(metrics.TOPICS, len(metadata.topics))
-    readings.tell(metrics.SUBSCRIPTION_GROUPS, len(metadata.groups))
+    """The log, the size of its batches, what retention has done, and the metadata in the log."""
+    read_log(readings, engine.store, engine.flushes.seconds, disk_total=disk_total)
+    readings.tell(metrics.TOPICS, len(engine.metadata.topics))
+    readings.tell(metrics.SUBSCRIPTION_GROUPS, len(engine.metadata.groups))
+    readings.tell(metrics.BATCH_BYTES, engine.flushes.bytes)
+    readings.tell(metrics.SEGMENTS_DELETED, engine.segments_deleted)
+    if isinstance(engine, GroupEngine):
+        readings.tell(metrics.DAMAGE_MET, engine.damages.count)
+
+
+def read_log(readings: Readings, store: MessageStore, flush_seconds: Spread, *, disk_total: int) -> None:
+    """Positions, flushes, disk and retention: of whoever has a log, also if another broker writes it."""
+    disk = store.disk
     readings.tell(metrics.POSITION, store.min_position, "start")
     readings.tell(metrics.POSITION, store.committed_position, "committed")
     readings.tell(metrics.POSITION, store.flushed_position, "flushed")
     readings.tell(metrics.POSITION, store.end_position, "end")
     readings.tell(metrics.UNWRITTEN, store.unwritten_bytes)
-    readings.tell(metrics.FLUSH_SECONDS, engine.flushes.seconds)
-    readings.tell(metrics.BATCH_BYTES, engine.flushes.bytes)
+    readings.tell(metrics.FLUSH_SECONDS, flush_seconds)
     readings.tell(metrics.LOG_BYTES, disk.log_bytes)
-    readings.tell(metrics.SEGMENTS_DELETED, engine.segments_deleted)
     readings.tell(metrics.RETENTION, (store.retention.age_ms or 0) / 1000)
     readings.tell(metrics.ACCEPTS, disk.accepts_messages)
     readings.tell(metrics.DISK_TOTAL, disk_total)
     readings.tell(metrics.DISK_FREE, disk.free_bytes)
     readings.tell(metrics.DISK_RESERVE, disk.reserve_bytes)
-    if isinstance(engine, GroupEngine):
-        readings.tell(metrics.DAMAGE_MET, engine.damages.count)
 
 
 def read_replication(readings: Readings, view: ReplicationView | None) -> None:
