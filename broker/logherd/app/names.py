@@ -84,8 +84,7 @@ class Names:
         self._ticked_ms = now
         if now - last >= _PAUSED_MS:
             self._spared_until_ms = now + _GRACE_MS
-        if now >= self._spared_until_ms:
-            self.routes.expire(now)
+        self.routes.expire(now, deaf=now < self._spared_until_ms)
         self.dispatcher.tell()
 
     def _closed(self, session: NetSession) -> None:

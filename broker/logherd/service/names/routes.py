@@ -215,15 +215,16 @@ class RouteTable:
                 live.until_ms = now_ms + self._succession_ms
         return self._forget(live for live in gone if live.until_ms is None)
 
-    def expire(self, now_ms: int) -> list[BrokerIdentity]:
-        """Forget the brokers that were silent too long, and name them. Call it every few seconds."""
+    def expire(self, now_ms: int, *, deaf: bool = False) -> list[BrokerIdentity]:
+        """Forget the brokers that were silent too long, and name them. Call it every few seconds. `deaf`: nobody could
+        be heard for a while, so that silence says nothing yet."""
         for live in self._live.values():
             known = self._epochs.of(live.broker.cluster, live.broker.name, now_ms)
             if live.epoch is not None and live.epoch < known and live.until_ms is None:
                 live.until_ms = now_ms + self._succession_ms
         return self._forget(
             live for live in self._live.values()
-            if (live.sessions and now_ms - live.seen_ms > live.expiry_ms)
+            if (not deaf and live.sessions and now_ms - live.seen_ms > live.expiry_ms)
             or (live.until_ms is not None and now_ms >= live.until_ms)
         )  # fmt: skip
 
