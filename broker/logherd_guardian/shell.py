@@ -32,7 +32,7 @@ from logherd_guardian.events import (
 )
 from logherd_guardian.machine import Duties, Machine, Phase
 from logherd_guardian.options import Options
-from logherd_guardian.page import PAGE_BYTES, Page, decode_page
+from logherd_guardian.page_file import PageFile
 from logherd_guardian.reports import Reports
 from logherd_guardian.sayings import say
 
@@ -69,7 +69,7 @@ class Shell:
             passes=any(lent.peers for lent in options.lent),
         )  # fmt: skip
         self._machine = Machine(duties, clock_ms())
-        self._page: int | None = None
+        self._page = PageFile(options.state_file)
         self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._left: int | None = None
         self._reporting = False
@@ -115,11 +115,11 @@ class Shell:
     def _reap(self) -> None:
         status = self._brood.reap()
         if status is not None:
-            self._step(Exited(status, self._read_page()))
+            self._step(Exited(status, self._page.read() or self._page.last))
 
     def _tick(self, now: int) -> None:
         self._reap()
-        self._step(Tick(self._read_page() if self._machine.has_child else None))
+        self._step(Tick(self._page.read() if self._machine.has_child else None))
         for door in self._doors.values():
             door.tick(now)
         self._reports.tick(now)
@@ -157,7 +157,7 @@ class Shell:
         incarnation = os.urandom(_INCARNATION_BYTES).hex()
         lent = {name: door.listener.fileno() for name, door in self._doors.items()}
         try:
-            page = self._new_page()
+            page = self._page.renew()
             if not self._brood.wake(incarnation, lent, page):
                 own = lent_environment(os.getpid(), incarnation, lent, page)
                 self._brood.spawn(self._options.command, {**self._environment, **own}, [*lent.values(), page])
@@ -166,24 +166,3 @@ class Shell:
             return
         say(f"child started: pid={self._brood.child}")
         self._step(Spawned(incarnation))
-
-    def _new_page(self) -> int:
-        """A page of its own for each child, so that nothing left of an earlier one can speak for it."""
-        if self._page is not None:
-            os.close(self._page)
-            self._page = None
-        path = self._options.state_file
-        if path is None:
-            made = os.memfd_create("logherd-page", os.MFD_CLOEXEC)
-        else:
-            try:
-                os.unlink(path)  # noqa: PTH108 - pathlib costs a megabyte
-            except FileNotFoundError:
-                pass
-            made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._page = made
-        os.posix_fallocate(made, 0, PAGE_BYTES)  # a write of the child finds its memory there
-        return made
-
-    def _read_page(self) -> Page | None:
-        return None if self._page is None else decode_page(os.pread(self._page, PAGE_BYTES, 0))

@@ -21,7 +21,7 @@ lent = tuple(Lent(name, "127.0.0.1", 0) for name in ("remoting", "names"))
 shell = entry._assembled(Options(lent=lent, command=("x",)))
 [places] = {door._allowance.left for door in shell._doors.values()}
 held = [os.pipe() for _ in range(places)]  # as many as so many relays
-page = shell._new_page()
+page = shell._page.renew()
 print(places)
 """
 

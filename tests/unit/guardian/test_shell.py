@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
@@ -51,6 +51,10 @@ class Child:
     def reap(self) -> int | None:
         status, self.status = self.status, None
         return status
+
+
+def refuse(*_: object) -> NoReturn:
+    raise OSError(errno.EIO, "Input/output error")
 
 
 def _answer(asked: socket.socket, code: int = 0) -> None:
@@ -96,7 +100,7 @@ def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_
         reports = Reports(options.controllers, selector, Resolver(selector, cast("Brood", brood)))
         shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
         shell._tick(clock_ms())
-        page = shell._page
+        page = shell._page.descriptor
         assert page is not None
         assert os.fstat(page).st_blocks > 0, "memory that may be wanting when the child writes"
         LeasePage(page).identify(Identity(cluster="c", group="g", broker_id=1, store_id="s"))
@@ -147,8 +151,8 @@ def test_an_exit_that_no_controller_could_take_is_told_when_the_next_child_is_re
 
 
 def _register(shell: Shell) -> LeasePage:
-    assert shell._page is not None
-    page = LeasePage(shell._page)
+    assert shell._page.descriptor is not None
+    page = LeasePage(shell._page.descriptor)
     page.identify(Identity(cluster="c", group="g", broker_id=1, store_id="s"))
     page.registered()
     return page
@@ -171,25 +175,43 @@ def test_a_child_that_has_become_another_users_ends_no_guardian(capfd: pytest.Ca
         assert shell._left == 5
 
 
-@pytest.mark.parametrize("in_a_file", [True, False])
-def test_nothing_that_an_earlier_child_said_speaks_for_the_next(tmp_path: Path, in_a_file: bool) -> None:
-    brood, path = Child(), tmp_path / "page"
+def test_an_exit_is_told_by_what_the_child_said_before_its_page_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brood, told = Child(), []
     with selectors.DefaultSelector() as selector:
-        state_file = str(path) if in_a_file else None
-        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",), state_file=state_file)
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",), controllers=("127.0.0.1:9",))
         reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
         shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
-        first = os.dup(shell._new_page())
-        LeasePage(first).lease(3, 1_000)
-        assert shell._read_page() is not None
-        second = shell._new_page()
-        assert shell._read_page() is None
-        LeasePage(first).lease(3, 2_000)  # one that outlived its kill
-        assert shell._read_page() is None
-        os.close(first)
-        os.close(second)
-        if in_a_file:
-            assert path.stat().st_mode & 0o777 == 0o600
+        monkeypatch.setattr(reports, "add", lambda exited, _: told.append(exited.identity))
+        shell._tick(clock_ms())
+        _register(shell)
+        shell._tick(clock_ms())
+        monkeypatch.setattr(os, "pread", refuse)
+        shell._tick(clock_ms())
+        assert brood.signals == []
+        brood.child, brood.status = None, -9
+        shell._tick(clock_ms())
+        assert told == [Identity(cluster="c", group="g", broker_id=1, store_id="s")]
+
+
+def test_a_page_that_cannot_be_made_ends_no_guardian_and_starts_no_child(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The child could not say who it is, nor that it serves."""
+    brood, path = Child(), tmp_path / "page"
+    path.mkdir()
+    with selectors.DefaultSelector() as selector:
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0),), command=("broker",), state_file=str(path))
+        reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
+        shell = Shell(options, {}, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._tick(clock_ms())
+        assert brood.child is None
+        assert "no child: Is a directory" in capfd.readouterr().err
+        path.rmdir()
+        while brood.child is None:
+            dispatch(selector, 10)
+            shell._tick(clock_ms())
 
 
 def test_what_was_ignored_from_outside_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
