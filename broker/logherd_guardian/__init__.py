@@ -38,5 +38,6 @@ back-off until one that decides has answered. It goes on for five seconds when t
 controllers still wait for the lease of the process before. No report: the lease runs out as before.
 
 Signals: TERM, INT and QUIT stop the child, by SIGKILL after --stop-seconds, and then the guardian, whose exit code is
-the child's (128 + N for signal N); HUP, USR1 and USR2 are forwarded. 2: a wrong command line, 3: it cannot start.
+the child's (128 + N for signal N): with peers a second later, and up to four if clients that it passes on are waiting
+for answers; HUP, USR1 and USR2 are forwarded. 2: a wrong command line, 3: it cannot start.
 """

@@ -8,6 +8,7 @@ import selectors
 import socket
 
 from logherd_guardian.clock import clock_ms
+from logherd_guardian.machine import ENDING_MS
 from logherd_guardian.peers import Peers
 from logherd_guardian.proxy import proxy_header
 from logherd_guardian.relay import RESET, Relay
@@ -21,7 +22,9 @@ SPARES = 4
 _GREETING_MS = 300
 _SPARE_MS = 1_000
 """A greeting older than this proves little."""
-_QUIET_MS = 1_000
+_QUIET_MS = 5_000
+"""Longer than a peer holds a request while nobody leads, which is 4.5 s at most: what waits for longer is a pull."""
+_MOMENT_MS = 20
 _HALF_ENDED_MS = 30_000
 _REST_MS = 100
 """How long to leave a socket alone that cannot be accepted from, as without free descriptors; that is said once."""
@@ -85,6 +88,11 @@ class Door:
             self._forget(relay)
         self._arrange(now)
 
+    def part(self) -> None:
+        """Nobody will take who comes from now on: refuse them, and have those that were passed on linger no more."""
+        self._allowance.linger_ms = 0
+        self.listener.close()
+
     def close(self) -> None:
         self.take(0, on=False)
         for relay in self._relays:
@@ -92,14 +100,22 @@ class Door:
         self.listener.close()
 
     def _is_over(self, relay: Relay, now: int) -> bool:
-        """A connection that lingers is ended in a quiet moment, or after twice the time in any."""
+        """A connection that lingers is ended when only a pull can wait there; after twice the time at the first moment
+        at which nothing is on its way, as far as bytes tell; and not much later at any."""
         quiet_ms, linger_ms = now - relay.moved_at, self._allowance.linger_ms
         if relay.half_ended and quiet_ms >= _HALF_ENDED_MS:
             return True
-        lingered_ms = 0 if self._taking else now - self._since
-        return lingered_ms >= 2 * linger_ms or (lingered_ms >= linger_ms and quiet_ms >= _QUIET_MS)
+        lingered_ms = now - self._since
+        if self._taking or lingered_ms < linger_ms:
+            return False
+        late_ms = lingered_ms - 2 * linger_ms
+        if late_ms >= 0 and quiet_ms >= _MOMENT_MS and relay.is_at_rest:
+            return True
+        return quiet_ms >= _QUIET_MS or late_ms >= ENDING_MS
 
     def _arrange(self, now: int) -> None:
+        if self.listener.fileno() < 0:
+            return
         wanted = self._taking and self._allowance.left > 0 and now >= self._rest_until
         while wanted and len(self._spares) < SPARES and self._dial(now):
             pass
@@ -143,6 +159,7 @@ class Door:
         while self._allowance.left > 0 and any(spare.greeted for spare in self._spares):
             try:
                 client, source = self.listener.accept()
+                self._pass_on(client, source[:2])
             except (BlockingIOError, ConnectionAbortedError):
                 break
             except OSError as error:
@@ -151,10 +168,10 @@ class Door:
                 self._rest_until = clock_ms() + _REST_MS
                 break
             self._rest_until = 0
-            self._pass_on(client, source[:2])
         self._arrange(clock_ms())
 
     def _pass_on(self, client: socket.socket, source: tuple[str, int]) -> None:
+        """Raises: OSError if the system cannot watch one more."""
         client.settimeout(0)
         try:
             keep_alive(client)
@@ -174,8 +191,8 @@ class Door:
                 peer.close()
                 self._note(spare.peer, "lost", clock_ms())
                 continue
-            self._allowance.left -= 1
             self._relays.add(Relay(self._selector, client, peer, self._buffer, self._forget))
+            self._allowance.left -= 1
             return
         client.close()
 

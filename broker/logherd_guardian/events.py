@@ -5,8 +5,8 @@ from logherd_guardian.page import Page
 from logherd_guardian.values import Value
 
 __all__ = [
-    "Action", "Asked", "Event", "Exited", "Kill", "Leave", "Report", "Reported", "Say", "Spawn", "SpawnFailed",
-    "Spawned", "Superseded", "Take", "Tick",
+    "Action", "Asked", "Event", "Exited", "Kill", "Leave", "Part", "Parted", "Report", "Reported", "Say", "Spawn",
+    "SpawnFailed", "Spawned", "Superseded", "Take", "Tick",
 ]  # fmt: skip
 
 
@@ -65,6 +65,10 @@ class Reported(Event):
     """No exit waits to be reported any more."""
 
 
+class Parted(Event):
+    """No connection is passed on any more."""
+
+
 class Action(Value):
     """Something to do, in the order in which it is given."""
 
@@ -89,6 +93,10 @@ class Take(Action):
 
     def __init__(self, *, on: bool) -> None:
         self.on = on
+
+
+class Part(Action):
+    """Refuse who comes from now on, and let those that were passed on end soon; answer with Parted."""
 
 
 class Report(Action):

@@ -4,12 +4,13 @@
        ^                |                                |           WAITING --asked--> LEAVING
        |                +--------- lease overdue --------+           STOPPING --lease overdue--> DOOMED
        +--- exited --- any of these three, and DOOMED <--+           STOPPING, DOOMED if asked --exited--> LEAVING
-                                                                     LEAVING --reported, in time--> ENDED
+    LEAVING --reported, in time--> ENDED        LEAVING with peers --in time--> PARTING --parted, in time--> ENDED
 
 Invariants: (1) an exit is reported only after it was seen, and only of a child that said who it is; (2) at most one
 child at a time; (3) connections are taken exactly while no child says that it accepts them, also in its orderly stop;
 (4) only a stop asked for from outside ends the guardian; (5) one with peers goes on taking connections for PARTING_MS
-after its last child, whatever was reported. Times are milliseconds on CLOCK_BOOTTIME.
+after its last child, whatever was reported, and lets them end for ENDING_MS at most then. Times are milliseconds on
+CLOCK_BOOTTIME.
 """
 
 from enum import Enum
@@ -22,6 +23,8 @@ from logherd_guardian.events import (
     Exited,
     Kill,
     Leave,
+    Part,
+    Parted,
     Report,
     Reported,
     Say,
@@ -37,7 +40,7 @@ from logherd_guardian.lease import LeaseWatch
 from logherd_guardian.page import Page
 from logherd_guardian.values import Value
 
-__all__ = ["PARTING_MS", "SIGKILL", "SIGNALS", "Duties", "Machine", "Phase", "exit_code"]
+__all__ = ["ENDING_MS", "PARTING_MS", "SIGKILL", "SIGNALS", "Duties", "Machine", "Phase", "exit_code"]
 
 SIGKILL = 9
 SIGNALS = {
@@ -48,6 +51,9 @@ SIGNALS = {
 PARTING_MS = 1_000
 """How long a guardian that was told to end goes on when its child has exited: it reports that, and passes those on who
 come by an address that is about to move."""
+ENDING_MS = 3_000
+"""How long those that are passed on may stay beyond that, until nothing is on its way there: a peer holds a send for
+2.5 s at most while nobody leads."""
 _SPAWN_FAILED = 1
 """Like a quick death, and no child that cannot start: what is wanting, as memory or room, may be there soon."""
 
@@ -61,6 +67,7 @@ class Phase(Enum):
     DOOMED = "doomed"
     STOPPING = "stopping"
     LEAVING = "leaving"
+    PARTING = "parting"
     ENDED = "ended"
 
 
@@ -127,6 +134,8 @@ class Machine:
                 return self._asked(event, now)
             case Reported():
                 return self._reported()
+            case Parted():
+                return self._leave() if self.phase is Phase.PARTING else []
         return []
 
     def _tick(self, event: Tick, now: int) -> list[Action]:
@@ -161,7 +170,10 @@ class Machine:
         if self.phase is Phase.STOPPING:
             self._due = now + self._duties.stop_ms
             return [Kill(SIGKILL), Say("killed: did not stop in time")]
-        if self.phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING and self._duties.passes:
+            self.phase, self._due = Phase.PARTING, now + ENDING_MS
+            return [*self._take(on=False), Part()]
+        if self.phase in {Phase.LEAVING, Phase.PARTING}:
             return self._leave()
         return []
 
@@ -197,7 +209,7 @@ class Machine:
     def _asked(self, event: Asked, now: int) -> list[Action]:
         if not event.stop:
             return [Kill(event.number)] if self.has_child else []
-        if self.phase is Phase.LEAVING:
+        if self.phase in {Phase.LEAVING, Phase.PARTING}:
             return self._leave()
         if self.phase is Phase.WAITING:
             return self._wind_up(now)

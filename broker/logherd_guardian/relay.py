@@ -15,6 +15,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from logherd_guardian.clock import clock_ms
+from logherd_guardian.spare import is_silent
 
 __all__ = ["BUFFER_BYTES", "RESET", "Relay"]
 
@@ -52,8 +53,11 @@ class Relay:
         self, selector: selectors.BaseSelector, client: socket.socket, peer: socket.socket, buffer: memoryview,
         ended: "Callable[[Relay], None]",
     ) -> None:  # fmt: skip
+        """Raises: OSError if the system cannot watch them; they are reset then."""
         self.moved_at = clock_ms()
         """When the last bytes went through, ms."""
+        self._asked = False
+        """Whether the client has spoken last."""
         self._selector = selector
         self._sides = (client, peer)
         self._ways = (_Way(peer, client), _Way(client, peer))
@@ -63,11 +67,23 @@ class Relay:
         self._ended = ended
         for side in self._sides:
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        self._watch()
+        try:
+            self._watch()
+        except OSError:
+            self.close()
+            raise
 
     @property
     def half_ended(self) -> bool:
         return any(way.ended for way in self._ways)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is on its way, as far as bytes tell: the peer has answered since the client spoke, that has
+        left this machine, and neither has sent more."""
+        if self._asked or self._until is not None:
+            return False
+        return all(is_silent(side) and _has_left(side) for side in self._sides)
 
     def close(self, *, reset: bool = True) -> None:
         """End both connections: with a reset, so that a client looks at once for what was on its way, or with FIN."""
@@ -108,13 +124,13 @@ class Relay:
             for way in self._ways:
                 if not way.ended:
                     self._move(way)
+            if not all(way.ended for way in self._ways):
+                self._watch()  # for which the system may have no memory
+                return
         except OSError:
             self._lose()
             return
-        if all(way.ended for way in self._ways):
-            self._end(reset=False)
-        else:
-            self._watch()
+        self._end(reset=False)
 
     def _lose(self) -> None:
         """One side is lost; which one, and what it had sent before, is not known here."""
@@ -133,8 +149,7 @@ class Relay:
                     return False
             except OSError:
                 answers.ended = True
-        state, unsent = _TCP_INFO.unpack(answers.sink.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
-        return state == _TCP_CLOSE or not unsent
+        return _has_left(answers.sink)
 
     def _move(self, way: _Way) -> bool:
         """Whether the source has no more at the moment, or has ended."""
@@ -155,9 +170,15 @@ class Relay:
                 return False
             way.blocked = False
             way.source.recv_into(self._buffer, sent)
-            self.moved_at = clock_ms()
+            self.moved_at, self._asked = clock_ms(), way is self._ways[1]
         return False
 
     def _end(self, *, reset: bool) -> None:
         self.close(reset=reset)
         self._ended(self)
+
+
+def _has_left(side: socket.socket) -> bool:
+    """Whether everything that was written is on its way, or never will be."""
+    state, unsent = _TCP_INFO.unpack(side.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+    return state == _TCP_CLOSE or not unsent

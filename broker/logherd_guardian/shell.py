@@ -20,6 +20,8 @@ from logherd_guardian.events import (
     Exited,
     Kill,
     Leave,
+    Part,
+    Parted,
     Report,
     Reported,
     Say,
@@ -126,6 +128,8 @@ class Shell:
         if self._reporting and self._reports.is_done:  # an answer comes between two ticks
             self._reporting = False
             self._step(Reported())
+        if self._machine.phase is Phase.PARTING and not any(door.is_busy for door in self._doors.values()):
+            self._step(Parted())
 
     def _step(self, event: Event) -> None:
         for action in self._machine.step(event, clock_ms()):
@@ -143,6 +147,9 @@ class Shell:
             case Take():
                 for door in self._doors.values():
                     door.take(clock_ms(), on=action.on)
+            case Part():
+                for door in self._doors.values():
+                    door.part()
             case Report():
                 self._reporting = True
                 self._reports.add(action.exit, clock_ms())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from logherd_guardian.options import Address
 from logherd_guardian.proxy import GREETING
 
-__all__ = ["Spare", "dialled", "keep_alive"]
+__all__ = ["Spare", "dialled", "is_silent", "keep_alive"]
 
 _TIMEOUT_MS = 30_000
 
@@ -35,6 +35,17 @@ def keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TIMEOUT_MS)
+
+
+def is_silent(connection: socket.socket) -> bool:
+    """Whether nothing has come that was not read, and no end."""
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 class Spare:
@@ -66,13 +77,7 @@ class Spare:
     @property
     def is_quiet(self) -> bool:
         """Whether the peer has still said nothing more, and not left; it may have while others had their turn."""
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        return is_silent(self._socket)
 
     def take(self) -> socket.socket:
         """The connection, no longer watched here."""

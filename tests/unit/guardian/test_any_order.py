@@ -10,6 +10,7 @@ from logherd_guardian.events import (
     Exited,
     Kill,
     Leave,
+    Parted,
     Report,
     Reported,
     Spawn,
@@ -28,7 +29,7 @@ PAGES = st.none() | st.builds(
 )  # fmt: skip
 WISHES = st.one_of(
     st.builds(Tick, PAGES), st.builds(Exited, st.sampled_from([0, 1, 3, -9]), PAGES), st.just(TERM),
-    st.sampled_from([Reported(), Asked(1, stop=False), SpawnFailed("the next one")]),
+    st.sampled_from([Reported(), Parted(), Asked(1, stop=False), SpawnFailed("the next one")]),
 )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def test_whatever_happens_in_any_order_the_invariants_hold(history: list[tuple[E
     machine = world.life.machine
     assert machine.has_child == world.alive
     if machine.phase is not Phase.STOPPING and world.life.spawned:
-        assert world.taking == (machine.phase not in {Phase.SERVING, Phase.ENDED})
+        assert world.taking == (machine.phase not in {Phase.SERVING, Phase.PARTING, Phase.ENDED})
     if not world.stopped:
         for _ in range(3_000):  # it is always on the way to a child that serves
             world.happen(Tick(known()), 200)

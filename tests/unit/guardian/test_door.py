@@ -6,14 +6,15 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
 from logherd_guardian.clock import clock_ms
 from logherd_guardian.door import Allowance, Door
+from logherd_guardian.machine import ENDING_MS
 from logherd_guardian.proxy import GREETING, proxy_header
-from logherd_guardian.relay import BUFFER_BYTES, RESET
+from logherd_guardian.relay import BUFFER_BYTES, RESET, Relay
 from logherd_guardian.resolver import Resolver
 from logherd_guardian.shell import dispatch
 from logherd_guardian.spare import Spare, dialled
@@ -22,6 +23,8 @@ from unit.guardian.names import Names
 SPARES = 4
 LINGER_MS = 60_000
 HALF_ENDED_MS = 30_000
+QUIET_MS = 5_000
+MOMENT_MS = 20
 GREETING_MS = 300
 REST_MS = 100
 PLACES = 8
@@ -81,6 +84,12 @@ class Place:
         self.accept()
         assert self.allowance.left == left - 1
         return client
+
+    def given(self) -> socket.socket:
+        """The peer's end of the one connection that is passed on."""
+        (relay,) = self.door._relays
+        ours = relay._sides[1].getsockname()
+        return next(each for each in self.dialled if each.getpeername() == ours)
 
     @property
     def is_watched(self) -> bool:
@@ -179,15 +188,68 @@ def test_whoever_is_passed_on_during_an_outage_is_not_ended_in_it(place: Place) 
     assert place.allowance.left == PLACES - 1
 
 
-def test_one_who_keeps_talking_stays_for_twice_the_time(place: Place) -> None:
+def test_a_send_that_a_peer_holds_is_not_cut_off_when_the_time_is_over(place: Place) -> None:
+    """While nobody leads, for 2.5 s: nothing moves meanwhile."""
     client = place.passed_on()
-    for lingered_ms, stays in ((2 * LINGER_MS - 1, True), (2 * LINGER_MS, False)):
+    client.sendall(b"send")
+    dispatch(place.selector, 5_000)
+    asked_at = place.moved_at
+    place.door.take(asked_at - LINGER_MS, on=False)
+    place.door.tick(asked_at + QUIET_MS - 1)
+    assert place.allowance.left == PLACES - 1
+    place.door.tick(asked_at + QUIET_MS)
+    assert place.allowance.left == PLACES
+
+
+def test_one_who_keeps_talking_stays_for_twice_the_time_and_then_until_its_answer_has_come(place: Place) -> None:
+    client, peer = place.passed_on(), place.given()
+    client.sendall(b"x")
+    dispatch(place.selector, 5_000)
+    asked_at = place.moved_at
+    place.door.take(asked_at - 2 * LINGER_MS, on=False)
+    place.door.tick(asked_at + MOMENT_MS)
+    assert place.allowance.left == PLACES - 1
+    peer.sendall(b"answer")
+    dispatch(place.selector, 5_000)
+    answered_at = place.moved_at
+    for late_ms, stays in ((-1, True), (0, False)):
+        place.door.take(answered_at + MOMENT_MS - 2 * LINGER_MS - late_ms, on=False)
+        place.door.tick(answered_at + MOMENT_MS)
+        assert place.allowance.left == (PLACES - 1 if stays else PLACES)
+    assert client.recv(10) == b"answer"
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_one_who_is_never_at_rest_is_ended_at_last(place: Place) -> None:
+    client = place.passed_on()
+    for late_ms, stays in ((ENDING_MS - 1, True), (ENDING_MS, False)):
         client.sendall(b"x")
         dispatch(place.selector, 5_000)
         moved_at = place.moved_at
-        place.door.take(moved_at - lingered_ms, on=False)
+        place.door.take(moved_at - 2 * LINGER_MS - late_ms, on=False)
         place.door.tick(moved_at)
         assert place.allowance.left == (PLACES - 1 if stays else PLACES)
+
+
+def test_a_door_that_parts_refuses_who_comes_and_lets_a_request_on_its_way_be_answered(place: Place) -> None:
+    client, peer = place.passed_on(), place.given()
+    client.sendall(b"x")
+    dispatch(place.selector, 5_000)
+    address = place.listener.getsockname()
+    place.door.take(place.moved_at, on=False)
+    place.door.part()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=5)
+    place.door.tick(place.moved_at + ENDING_MS - 1)
+    assert place.door.is_busy
+    peer.sendall(b"answer")
+    dispatch(place.selector, 5_000)
+    place.door.tick(place.moved_at + MOMENT_MS)
+    assert not place.door.is_busy
+    assert client.recv(10) == b"answer"
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
 
 
 def test_a_proof_is_as_old_as_a_second_at_most(place: Place) -> None:
@@ -232,6 +294,23 @@ def test_a_socket_that_cannot_be_accepted_from_is_left_alone_for_a_moment(
     place.listener.number = errno.EMFILE
     place.accept()
     assert capfd.readouterr().err.endswith("cannot accept: no more\n"), "again"
+
+
+def test_a_client_that_the_system_cannot_watch_is_reset_and_takes_no_place(
+    place: Place, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    place.greet()
+    client = place.connect()
+    with monkeypatch.context() as full:
+        full.setattr(Relay, "_watch", refuse)
+        place.accept()
+    assert place.allowance.left == PLACES
+    assert told(capfd) == ["cannot accept: No space left on device"]
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
 
 
 def test_nobody_is_taken_without_room(place: Place) -> None:

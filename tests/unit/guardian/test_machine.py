@@ -10,6 +10,8 @@ from logherd_guardian.events import (
     Exited,
     Kill,
     Leave,
+    Part,
+    Parted,
     Report,
     Reported,
     Spawn,
@@ -20,7 +22,7 @@ from logherd_guardian.events import (
     Tick,
 )
 from logherd_guardian.frames import Exit
-from logherd_guardian.machine import PARTING_MS, SIGNALS, Phase, exit_code
+from logherd_guardian.machine import ENDING_MS, PARTING_MS, SIGNALS, Phase, exit_code
 from logherd_guardian.page import Page
 from unit.guardian.life import STOP_MS, TERM, TICK, WHO, Life, known
 
@@ -167,8 +169,6 @@ def test_when_the_system_makes_no_process_it_is_tried_again() -> None:
     life.spawn()
 
 
-# ---- leases
-
 def test_however_often_the_system_makes_no_process_it_is_tried_as_often_as_after_deaths() -> None:
     """What is wanting may be there at any moment: it is no child that cannot start."""
     life = Life()
@@ -178,6 +178,8 @@ def test_however_often_the_system_makes_no_process_it_is_tried_as_often_as_after
         life(SpawnFailed("Resource temporarily unavailable"))
     assert life.said[-1] == "next start in 10000 ms"
 
+
+# ---- leases
 
 
 def test_a_lease_kept_too_long_is_a_kill_and_not_yet_a_report() -> None:
@@ -264,9 +266,21 @@ def test_a_guardian_with_peers_keeps_its_door_for_a_second_after_the_last_child(
         life(event)
     assert life.machine.phase is Phase.LEAVING
     assert life(Reported(), PARTING_MS - 1) == []
-    (door, leave) = life(Tick(), 1)
-    assert door == Take(on=False)
-    assert isinstance(leave, Leave)
+    assert life(Tick(), 1) == [Take(on=False), Part()]
+
+
+@pytest.mark.parametrize("end", [(Parted(), 1), (TERM, 1), (Tick(), ENDING_MS)], ids=["at rest", "asked again", "late"])
+def test_those_that_are_passed_on_may_end_before_the_guardian_does(end: tuple[Event, int]) -> None:
+    life = Life(passes=True)
+    life.serve()
+    life(TERM)
+    life(Exited(0, known()))
+    assert life(Parted()) == [], "it takes them still"
+    life(Tick(), PARTING_MS)
+    assert life.machine.phase is Phase.PARTING
+    assert life(Reported()) == life(Tick(), ENDING_MS - 1) == []
+    event, after = end
+    assert life(event, after) == [Leave(0)]
 
 
 def test_a_second_stop_ends_also_a_guardian_with_peers_at_once() -> None:

@@ -1,11 +1,13 @@
 """One client's connection passed on: what comes through it, and how it ends. All sockets are real."""
 
+import errno
 import fcntl
 import selectors
 import socket
 import termios
 from collections.abc import Callable, Iterator
 from struct import Struct
+from typing import NoReturn
 
 import pytest
 
@@ -63,6 +65,10 @@ def passed(request: pytest.FixtureRequest) -> Iterator[Passed]:
     made = Passed(getattr(request, "param", BUFFER_BYTES))
     yield made
     made.close()
+
+
+def refuse(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def readable(end: socket.socket) -> bool:
@@ -234,6 +240,43 @@ def test_others_have_their_turn_after_a_few_buffers(passed: Passed) -> None:
     passed.until(lambda: readable(passed.peer))
     assert len(passed.peer.recv(10 * BUFFER_BYTES)) == ROUNDS * BUFFER_BYTES
     passed.until(lambda: readable(passed.peer))
+
+
+def test_it_is_at_rest_when_the_peer_has_answered_and_neither_has_sent_more(passed: Passed) -> None:
+    assert passed.relay.is_at_rest
+    passed.client.sendall(b"ask")
+    assert not passed.relay.is_at_rest, "not even read"
+    passed.until(lambda: readable(passed.peer))
+    assert not passed.relay.is_at_rest
+    passed.peer.sendall(b"answer")
+    passed.until(lambda: readable(passed.client))
+    passed.until(lambda: passed.relay.is_at_rest)
+    passed.peer.shutdown(socket.SHUT_WR)
+    passed.until(lambda: passed.relay.half_ended)
+    assert not passed.relay.is_at_rest
+
+
+@pytest.mark.parametrize("passed", [64 << 10], indirect=True)
+def test_it_is_not_at_rest_while_a_client_has_no_room_for_an_answer(passed: Passed) -> None:
+    passed.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+    passed.near_client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
+    passed.peer.sendall(bytes(100_000))
+    passed.until(lambda: not passed.selector.select(0) and readable(passed.client))
+    assert not passed.relay.is_at_rest
+    passed.client.settimeout(None)
+    assert len(passed.client.recv(100_000, socket.MSG_WAITALL)) == 100_000
+    passed.until(lambda: passed.relay.is_at_rest)
+
+
+def test_one_that_the_system_can_watch_no_more_is_reset_and_ends_nobody_else(
+    passed: Passed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without memory, or when this user watches as many descriptors as it may."""
+    monkeypatch.setattr(passed.relay, "_watch", refuse)
+    passed.client.sendall(b"x")
+    passed.until(lambda: passed.ended)
+    with pytest.raises(ConnectionResetError):
+        passed.client.recv(10)
 
 
 def test_it_tells_when_the_last_bytes_went_through(passed: Passed) -> None:

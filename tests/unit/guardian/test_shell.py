@@ -9,13 +9,14 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import NoReturn, cast
+from typing import ClassVar, NoReturn, cast
 
 import pytest
 
 from logherd_guardian.brood import Brood
 from logherd_guardian.child import LeasePage
 from logherd_guardian.clock import clock_ms
+from logherd_guardian.door import Door
 from logherd_guardian.events import Asked
 from logherd_guardian.machine import PARTING_MS
 from logherd_guardian.options import Lent, Options
@@ -117,6 +118,36 @@ def test_a_guardian_that_was_told_to_end_leaves_once_its_report_is_acknowledged_
         shell._tick(clock_ms())
         assert clock_ms() < ended + PARTING_MS, "too slow to tell anything"
         assert shell._left == (None if peers else 0)
+
+
+def test_a_guardian_that_parts_leaves_when_nobody_is_passed_on_any_more() -> None:
+    class Parting:
+        """A door with somebody who is passed on."""
+
+        is_busy = True
+        done: ClassVar[list[str]] = []
+
+        def part(self) -> None:
+            self.done.append("part")
+
+        def take(self, now: int, *, on: bool) -> None:
+            self.done.append(f"take {on}")
+
+        def tick(self, now: int) -> None:
+            """Nothing takes long here."""
+
+    door, brood = Parting(), Child()
+    with selectors.DefaultSelector() as selector:
+        options = Options(lent=(Lent("remoting", "127.0.0.1", 0, ("peer:9",)),), command=("broker",))
+        reports = Reports((), selector, Resolver(selector, cast("Brood", brood)))
+        doors = {"remoting": cast("Door", door)}
+        shell = Shell(options, doors, reports, selector=selector, brood=cast("Brood", brood), environment={})
+        shell._machine.step(Asked(signal.SIGTERM, stop=True), clock_ms() - PARTING_MS)
+        shell._tick(clock_ms())
+        assert (door.done, shell._left) == (["take False", "part"], None)
+        door.is_busy = False
+        shell._tick(clock_ms())
+        assert shell._left == 0
 
 
 def test_an_exit_that_no_controller_could_take_is_told_when_the_next_child_is_registered() -> None:
