@@ -101,6 +101,19 @@ class Observed:
         standing = (each.instance for each in self.brokers)
         return any(each is not None and not each.failing and not each.unstarted for each in standing)
 
+    def refusal(self, slot: Slot | None) -> str:
+        """Why a broker takes no messages that leads, or would take none if it led, in its own words; empty if it does.
+
+        What concerns nobody now is left out: of one that hands over, or has not heard yet who leads now.
+        """
+        group, report = self.group, slot.report if slot is not None else None
+        if group is None or report is None or slot is None:
+            return ""
+        leads = slot.broker_id == group.leader
+        if leads and (group.transfer is not None or (report.role, report.epoch) != ("leader", group.epoch)):
+            return ""
+        return (report.fault or report.refuses) if leads or report.role == "follower" else ""
+
     def broker(self, broker_id: int) -> Slot | None:
         """The place of a broker."""
         return next((each for each in self.brokers if each.broker_id == broker_id), None)

@@ -8,8 +8,8 @@ from logherd_operator.plan.outcome import Block, Code
 from logherd_operator.plan.situation import Situation, held_for_orders, rebuild_order
 
 __all__ = [
-    "evictable", "led_and_quorate", "name_taken", "not_kept", "object_refused", "overruled", "quorate", "stalled",
-    "unordered", "volume_stays", "writes_go_on",
+    "evictable", "led_and_quorate", "name_taken", "not_kept", "object_refused", "overruled", "paused", "quorate",
+    "stalled", "unordered", "volume_stays", "writes_go_on",
 ]  # fmt: skip
 
 _LAG_MAX = 1 << 20
@@ -151,6 +151,14 @@ def unordered(situation: Situation, pending: Sequence[Slot], whom: str) -> Block
     return Block(
         code=Code.WAITING_FOR_APPROVAL, message=f"{whom} wait for a restart",
         unblocks="kubectl logherd restart, because update.strategy is Manual",
+    )  # fmt: skip
+
+
+def paused(held: str) -> Block:
+    """What is not done because nothing is to be taken away."""
+    return Block(
+        code=Code.PAUSED, message=f"held back: {held}",
+        unblocks="reconcile: Full, because NoDisruption takes nothing away",
     )  # fmt: skip
 
 

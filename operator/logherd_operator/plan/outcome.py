@@ -88,10 +88,19 @@ class Block:
     message: str
     unblocks: str
 
+    def beside(self, other: "Block") -> "Block":
+        """With what another one of the same code says."""
+        message, unblocks = _both(self.message, other.message), _both(self.unblocks, other.unblocks)
+        return Block(code=self.code, message=message, unblocks=unblocks)
+
     @property
     def holds(self) -> bool:
         """Does anything wait for it? Else it is only told."""
         return self.code not in (Code.LEASE_ELSEWHERE, Code.LEASE_TOO_SHORT, Code.TEMPLATE_EDITED)
+
+
+def _both(said: str, other: str) -> str:
+    return said if other in said else f"{said}; {other}"
 
 
 Step = Act | Wait | Block

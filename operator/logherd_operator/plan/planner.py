@@ -27,7 +27,7 @@ from logherd_operator.plan.actions import (
 )
 from logherd_operator.plan.controllers import heal_controllers, replace_voters, roll_controllers, say_who_waits
 from logherd_operator.plan.existence import compare_lease, create, found, hear
-from logherd_operator.plan.guards import evictable, not_kept, volume_stays
+from logherd_operator.plan.guards import evictable, not_kept, paused, volume_stays
 from logherd_operator.plan.outcome import Block, Code, Operation, Plan, Step, Wait
 from logherd_operator.plan.pace import Pace
 from logherd_operator.plan.repair import (
@@ -43,7 +43,7 @@ from logherd_operator.plan.repair import (
 from logherd_operator.plan.rollout import hand_over_stuck, heal_stuck, roll_brokers
 from logherd_operator.plan.scale import forget_removed, scale_down, scale_up, settle
 from logherd_operator.plan.settings import push_hot_settings, set_rules
-from logherd_operator.plan.situation import Situation, lasting_facts
+from logherd_operator.plan.situation import Situation, flapping_fact, lasting_facts
 from logherd_operator.plan.volumes import delete_unused, grow
 from logherd_operator.plan.windows import WindowError, is_open
 from logherd_operator.spec.group import BrokerGroupSpec
@@ -83,14 +83,14 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
     operation: Operation | None = None
     for step in _steps(situation):
         if isinstance(step, Block):
-            blocked.setdefault(step.code, step)
+            _add(blocked, step)
             continue
         operation = step.operation or operation
         if isinstance(step, Wait):
             break
         refusal = _gate(situation, step.action) or _held(situation, step.action)
         if refusal is not None:
-            blocked.setdefault(refusal.code, refusal)
+            _add(blocked, refusal)
             break
         actions.append(step.action)
         if step.fact:
@@ -98,6 +98,12 @@ def plan(observed: Observed, spec: BrokerGroupSpec, now: float, pace: Pace | Non
         if step.action.disruptive:
             break
     return _plan(situation, tuple(actions), operation, tuple(blocked.values()))
+
+
+def _add(blocked: dict[Code, Block], block: Block) -> None:
+    """What is told under one code is told as one, for each is there once."""
+    before = blocked.get(block.code)
+    blocked[block.code] = block if before is None else before.beside(block)
 
 
 def _steps(situation: Situation) -> Iterator[Step]:
@@ -127,6 +133,7 @@ def _whole(situation: Situation) -> bool:
         group is not None and group.led and _settled(situation, group) >= situation.spec.replicas
         and quorum is not None and all(each.connected for each in quorum.voters)
         and not any(slot.report is not None and (slot.report.fault or slot.report.refuses) for slot in situation.kept())
+        and not any(flapping_fact(slot) in situation.since for slot in situation.kept())
     )  # fmt: skip
 
 
@@ -146,10 +153,7 @@ def _gate(situation: Situation, action: Action) -> Block | None:
     if not action.disruptive or action.healing:
         return None
     if spec.reconcile == "NoDisruption":
-        return Block(
-            code=Code.PAUSED, message=f"held back: {action.reason}",
-            unblocks="reconcile: Full, because NoDisruption takes nothing away",
-        )  # fmt: skip
+        return paused(action.reason)
     ordered = _is_ordered(action) or (isinstance(action, TransferQuorum) and action.ordered)
     at_once = _heals(action) or (isinstance(action, Restart) and action.why in _AT_ONCE)
     if ordered or at_once or not isinstance(action, _IN_WINDOWS):

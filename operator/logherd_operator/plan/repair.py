@@ -16,6 +16,7 @@ from logherd_operator.plan.guards import (
 )
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, order_fact, rebuild_fact, rebuild_order
+from logherd_operator.plan.switch import await_transfer
 
 __all__ = [
     "await_learners", "hand_over", "promote_learners", "rebuild", "say_what_is_lost", "say_what_is_taken",
@@ -212,6 +213,10 @@ def hand_over(situation: Situation) -> Iterator[Step]:
         return
     target, epoch = ordered
     if epoch != group.epoch or target == group.leader:
+        return
+    if group.transfer == target:
+        leader = Slot(ordinal=group.leader - 1)
+        yield next(await_transfer(situation, group, target, leader, OperationType.SWITCHOVER))
         return
     block = led_and_quorate(situation, group)
     if block is None and target not in group.in_sync:

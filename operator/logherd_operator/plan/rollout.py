@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from logherd_operator.observed.quorum import Group
 from logherd_operator.observed.slots import Instance, Slot
 from logherd_operator.plan.actions import Restart, RestartReason
-from logherd_operator.plan.guards import led_and_quorate, not_kept, stalled, unordered, volume_stays, writes_go_on
+from logherd_operator.plan.guards import (
+    led_and_quorate,
+    not_kept,
+    paused,
+    stalled,
+    unordered,
+    volume_stays,
+    writes_go_on,
+)
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, held_for_orders, unready_fact
 from logherd_operator.plan.switch import switch_from
@@ -62,7 +70,7 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
     told, and all else goes on.
     """
     group, spec = situation.group, situation.spec
-    able = spec.reconcile == "Full" and spec.replication.mode != "Static" and len(situation.kept()) > 1
+    able = spec.replication.mode != "Static" and len(situation.kept()) > 1
     if group is None or not able or _is_new(situation, group):
         return
     for slot in situation.kept():
@@ -72,6 +80,8 @@ def hand_over_stuck(situation: Situation) -> Iterator[Step]:
         lasting = instance.failing or situation.lasting(unready_fact(instance)) >= situation.pace.stuck
         if lasting and restart_reason(situation, slot) is RestartReason.STUCK:
             block = led_and_quorate(situation, group)
+            if block is None and spec.reconcile == "NoDisruption":
+                block = paused(f"broker {slot.broker_id} leads and does not run as it should; another is to lead")
             if block is not None:
                 yield block
             elif spec.update.strategy == "Automatic":

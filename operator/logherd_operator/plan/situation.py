@@ -10,8 +10,8 @@ from logherd_operator.plan.pace import Pace
 from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = [
-    "Situation", "deletion_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact", "rebuild_fact",
-    "rebuild_order", "removed_fact", "resizing_fact", "transfer_fact", "unready_fact",
+    "Situation", "deletion_fact", "flapping_fact", "growth_fact", "held_for_orders", "lasting_facts", "order_fact",
+    "rebuild_fact", "rebuild_order", "removed_fact", "resizing_fact", "transfer_fact", "unready_fact",
 ]  # fmt: skip
 
 
@@ -186,9 +186,29 @@ def transfer_fact(group: Group) -> str:
     return f"transfer:{group.epoch}:{group.transfer}"
 
 
+def flapping_fact(slot: Slot) -> str:
+    """That a broker has taken messages again for moments only, and may be about to refuse them."""
+    return f"flaps:{slot.broker_id}"
+
+
 def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float]:
     """What is so, and since when it has been seen to be so. Who saw it in the future had a clock that was ahead."""
-    return {fact: min(observed.since.get(fact, now), now) for fact in _facts(observed, pace)}
+    found = {fact: min(observed.since.get(fact, now), now) for fact in _facts(observed, pace)}
+    for slot in observed.brokers:
+        found |= _refusing(observed, slot, now, pace)
+    return found
+
+
+def _refusing(observed: Observed, slot: Slot, now: float, pace: Pace) -> dict[str, float]:
+    """A broker whose disk is at its reserve may refuse messages at one look and not at the next. Who does so again soon
+    after it took them flaps, until it has taken them for a while."""
+    told = observed.since
+    refuses, takes, flaps = f"refuses:{slot.broker_id}", f"takes:{slot.broker_id}", flapping_fact(slot)
+    known = {fact: min(told[fact], now) for fact in (refuses, flaps) if fact in told}
+    if observed.refusal(slot):
+        return {refuses: now, **({flaps: now} if takes in told else {}), **known}
+    took = min(told.get(takes, now), now)
+    return {**known, takes: took} if refuses in known and now - took < pace.stuck else {}
 
 
 def _facts(observed: Observed, pace: Pace) -> Iterator[str]:

@@ -8,7 +8,7 @@ from logherd_operator.plan.actions import RestartReason, Switchover
 from logherd_operator.plan.outcome import Act, Block, Code, Operation, OperationType, Step, Wait
 from logherd_operator.plan.situation import Situation, transfer_fact
 
-__all__ = ["switch_from"]
+__all__ = ["await_transfer", "switch_from"]
 
 _TRIES_MAX = 3
 
@@ -20,9 +20,7 @@ def switch_from(
     begin again. Beside one that is under way none is ordered. Always ends the plan. `why`: of the restart that it is
     for."""
     if group.transfer is not None:
-        if situation.lasting(transfer_fact(group)) >= _patience(situation):
-            yield _unended(group.transfer, leader)
-        yield Wait(operation=_operation(kind, "Switch", f"broker {group.transfer} is taking over", leader))
+        yield from await_transfer(situation, group, group.transfer, leader, kind)
         return
     tried = _tried(situation, group)
     current = [each for each in tried if situation.lasting(_fact(group, each)) < _patience(situation)]
@@ -45,6 +43,15 @@ def switch_from(
         ),
         operation=_operation(kind, "Switch", f"broker {target} takes over", leader),
     )  # fmt: skip
+
+
+def await_transfer(
+    situation: Situation, group: Group, target: int, leader: Slot, kind: OperationType
+) -> Iterator[Step]:  # fmt: skip
+    """A hand-over is under way. Of one that does not end it is told, and everything waits."""
+    if situation.lasting(transfer_fact(group)) >= _patience(situation):
+        yield _unended(target, leader)
+    yield Wait(operation=_operation(kind, "Switch", f"broker {target} is taking over", leader))
 
 
 def _targets(situation: Situation, group: Group, leader: Slot) -> list[int]:

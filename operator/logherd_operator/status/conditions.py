@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from logherd_operator.observed.observed import Observed
 from logherd_operator.observed.slots import Slot
 from logherd_operator.plan.outcome import Code, Plan
+from logherd_operator.plan.situation import flapping_fact
 from logherd_operator.spec.group import BrokerGroupSpec
 
 __all__ = ["Finding", "Look", "findings"]
@@ -56,21 +57,18 @@ def _available(look: Look) -> Finding:
             "False", "BelowMinInSync",
             f"{len(group.in_sync)} of at least {group.rules.min_in_sync} replicas are in sync, so writes are refused",
         )  # fmt: skip
-    if group.transfer is None and (said := _refusal(look)):
+    if group.transfer is None and (said := _refusal(look, look.observed.broker(group.leader or 0))):
         return Finding("False", "WritesRefused", f"broker {group.leader} leads and takes no messages: {said}")
     if look.spec.replicas == 1:
         return Finding("True", "SingleReplica", "writes are accepted; there is one copy, and its disk is the only one")
     return Finding("True", "WritesAccepted", f"broker {group.leader} leads, {len(group.in_sync)} replicas are in sync")
 
 
-def _refusal(look: Look) -> str:
-    """Why the leader takes no messages."""
-    group = look.observed.group
-    slot = look.observed.broker(group.leader) if group is not None and group.leader is not None else None
-    report = slot.report if slot is not None else None
-    if group is None or report is None or (report.role, report.epoch) != ("leader", group.epoch):
-        return ""
-    return _own_words(slot)
+def _refusal(look: Look, slot: Slot | None) -> str:
+    """Why a broker takes no messages, or would not if it led. Of one that does so by turns it is told all the time."""
+    if slot is None or look.observed.refusal(slot):
+        return _own_words(slot)
+    return "it refused them a moment ago, and again and again" if flapping_fact(slot) in look.plan.since else ""
 
 
 def _own_words(slot: Slot | None) -> str:
@@ -141,12 +139,11 @@ def _degraded(look: Look) -> Finding:
     if quorum.reason == "MinorityLost" and look.spec.controllers.embedded is not None:
         return Finding("True", "MinorityLost", quorum.message)
     refusing = [
-        each.broker_id for each in _wanted(look)
-        if each.report is not None and each.report.role == "follower" and each.broker_id != group.leader
-        and _own_words(each)
+        f"broker {each.broker_id} ({said})"
+        for each in _wanted(look) if each.broker_id != group.leader and (said := _refusal(look, each))
     ]  # fmt: skip
     if refusing:
-        return Finding("True", "FollowerRefuses", f"would take no messages as leader: {_brokers(look, refusing)}")
+        return Finding("True", "FollowerRefuses", f"would take no messages as leader: {', '.join(refusing)}")
     nodes = [each.instance.node for each in _wanted(look) if each.instance is not None and each.instance.node]
     if len(set(nodes)) < len(nodes):
         return Finding("True", "SharedNode", f"several brokers stand on {max(nodes, key=nodes.count)}")

@@ -196,6 +196,26 @@ def test_manual_tells_of_controllers_that_wait_for_an_order() -> None:
     assert block.unblocks == "kubectl logherd restart, because update.strategy is Manual"
 
 
+def test_manual_tells_of_all_that_wait_for_an_order() -> None:
+    failing = instance(0, revision=OLD, ready=False, failing="CrashLoopBackOff")
+    old = with_broker(stale(1, 2, controllers=controllers(revision=OLD)), broker(0, stands=failing))
+    plan = decide(old, update={"strategy": "Manual"})
+    (block,) = plan.blocked
+    assert (plan.actions, block.code) == ((), Code.WAITING_FOR_APPROVAL)
+    leads = "broker 1 leads and does not run as it should; it is replaced once another leads"
+    assert block.message == f"{leads}; 3 brokers wait for a restart; 3 of 3 controllers wait for a restart"
+    why = "because update.strategy is Manual"
+    assert block.unblocks == f"kubectl logherd switchover, {why}; kubectl logherd restart, {why}"
+
+
+def test_each_volume_that_is_lost_is_told_with_its_own_order() -> None:
+    lost = (Volume(uid=f"v{n}", lost=True) for n in (1, 2))
+    observed = look(brokers=(broker(0), *(broker(n, volume=each) for n, each in enumerate(lost, 1))))
+    (block,) = decide(observed).blocked
+    assert block.message == "the volume of broker 2 is lost; the volume of broker 3 is lost"
+    assert all(f"logherd.dev/rebuild={n}@v{n}" in block.unblocks for n in (1, 2))
+
+
 def test_what_was_ordered_goes_on_beside_controllers_that_wait_for_an_order() -> None:
     """One of them was changed once more, while brokers are restarted as the order before says."""
     observed = replace(stale(0, 1, 2), orders=Orders(restart_at=NOW - 5), controllers=controllers(started_at=NOW))
@@ -415,11 +435,23 @@ def test_an_ordered_switch_that_is_refused_does_not_hold_up_what_would_let_it_be
         assert plan.codes == ({Code.SWITCHOVER_FAILED} if goes_on else set())
         assert plan.since[fact] == NOW - seconds
     refused = {**first.since, fact: NOW - 30}
-    under_way = decide(replace(observed, since=refused, group=group(transfer=3)), **larger)
-    assert [type(action) for action in under_way.actions] == [Switchover]
     other = decide(replace(observed, since=refused, orders=Orders(switchover=(2, 7))), **larger)
     assert [type(action) for action in other.actions] == [Switchover]
     assert fact not in other.since
+
+
+def test_an_ordered_switch_that_is_under_way_is_not_ordered_again_and_holds_nothing_up_if_it_does_not_end() -> None:
+    larger = {"storage": {"size": "30Gi"}}
+    observed = look(orders=Orders(switchover=(3, 7)), group=group(transfer=3), since=look().since)
+    for asked in ({}, {"ordered:7:3": NOW - 30}):
+        plan = decide(replace(observed, since={**observed.since, **asked}), **larger)
+        assert (plan.actions, plan.operation.state, plan.codes) == ((), "Switch", set())  # type: ignore[union-attr]
+    plan = decide(replace(observed, since={**observed.since, "transfer:7:3": NOW - 30}), **larger)
+    assert [type(action) for action in plan.actions] == [GrowVolume]
+    (block,) = plan.blocked
+    assert block.message == "broker 3 is taking over from broker 1, and that does not end"
+    another = decide(replace(observed, orders=Orders(switchover=(2, 7))))
+    assert [type(action) for action in another.actions] == [Switchover]
 
 
 @pytest.mark.parametrize("away", ["no node", "a learner copies", "one that leaves"])

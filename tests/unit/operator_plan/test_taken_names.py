@@ -157,8 +157,8 @@ def test_a_leader_that_does_not_run_and_waits_for_a_person_is_told_with_the_comm
     plan = decide(observed, **by_hand)
     assert (plan.actions, plan.codes) == ((), {Code.NAME_TAKEN, Code.WAITING_FOR_APPROVAL})
     block = plan.blocked[-1]
-    assert block.message == "broker 1 leads and does not run as it should; it is replaced once another leads"
-    assert block.unblocks == f"kubectl logherd switchover, because update.strategy is {strategy}"
+    assert block.message.startswith("broker 1 leads and does not run as it should; it is replaced once another leads")
+    assert block.unblocks.startswith(f"kubectl logherd switchover, because update.strategy is {strategy}")
     ordered = replace(observed, orders=Orders(switchover=(2, 7)))
     assert [type(each) for each in decide(ordered, **by_hand).actions] == [Switchover]
     refused = replace(ordered, since={**observed.since, "ordered:7:2": NOW - 30})
@@ -184,13 +184,23 @@ def test_of_the_only_broker_nobody_says_that_nobody_takes_over() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"reconcile": "NoDisruption"}, {"update": {"strategy": "Supervised"}}, {"update": {"strategy": "Manual"}},
+        {"update": {"strategy": "Supervised"}}, {"update": {"strategy": "Manual"}},
         {"replication": {"mode": "Static"}},
     ],
 )  # fmt: skip
 def test_what_a_person_has_to_begin_and_what_stands_in_for_nobody_is_as_it_was(fields: dict[str, Any]) -> None:
     held = decide(taken(with_broker(look(brokers=ALL_OLD), BAD)), **fields)
     assert held.actions == ()
+
+
+def test_a_leader_that_does_not_run_is_told_while_nothing_may_be_taken_away() -> None:
+    plan = decide(taken(with_broker(look(brokers=ALL_OLD), BAD)), reconcile="NoDisruption")
+    assert (plan.actions, plan.codes) == ((), {Code.NAME_TAKEN, Code.PAUSED})
+    block = plan.blocked[-1]
+    assert block.message == "held back: broker 1 leads and does not run as it should; another is to lead"
+    assert block.unblocks == "reconcile: Full, because NoDisruption takes nothing away"
+    plan = decide(with_broker(look(brokers=ALL_OLD), BAD), reconcile="NoDisruption")
+    assert plan.blocked[-1].message == f"{block.message}; held back: broker 3: SpecChanged"
 
 
 def test_an_update_goes_on_past_a_leader_that_finds_nobody_to_hand_over_to() -> None:

@@ -286,6 +286,23 @@ def test_who_led_a_moment_ago_is_no_follower_that_refuses(role: str) -> None:
     assert said(former, "Degraded") == ("False", "AllWell")
 
 
+@pytest.mark.parametrize(
+    ("full", "condition", "told"),
+    [(FULL, "Available", ("False", "WritesRefused")), (FULL_FOLLOWER, "Degraded", ("True", "FollowerRefuses"))],
+)
+def test_a_broker_that_refuses_messages_by_turns_is_told_once(full: Observed, condition: str, told: object) -> None:
+    """At its reserve it may find room at each other look. The first time that it has room counts at once."""
+    well, since, now, found, spec = look(), dict(look().since), NOW, list[object](), spec_of()
+    for observed in (full, well, *(full, well) * 5, *(well,) * 7):
+        made = plan(replace(observed, since=since), spec, now)
+        finding = findings(Look(observed, spec, made))[condition]
+        found.append(finding[:2])
+        since, now = dict(made.since), now + made.again_seconds
+        assert finding.message
+    well_again = findings(looked(well))[condition][:2]
+    assert found == [told, well_again, *[told] * 15, *[well_again] * 2]
+
+
 def test_one_copy_is_called_one_copy() -> None:
     assert said(look(1, group=group(1)), "Available", replicas=1) == ("True", "SingleReplica")
 
