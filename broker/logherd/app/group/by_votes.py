@@ -344,26 +344,28 @@ class ByVotes:
         return InSyncView(members=voters, version=ground.members.since, min_in_sync=len(current.voters) // 2 + 1)
 
     def followers(self) -> Sequence[FollowerState]:
-        """See Mode."""
+        """See Mode. A lost store keeps its vote until the next one of its broker has everything: of both, the one that
+        is heard is the follower."""
         core = self.core
         leading = core.raft.leading if core is not None else None
         if core is None or leading is None:
             return ()
-        ground, ship, found = core.raft.ground, leading.shipper, []
+        ground, ship, found = core.raft.ground, leading.shipper, dict[BrokerId, FollowerState]()
         patient_from, lately = ground.clock.now - ground.options.election_ms, self._noted.committed.position
         needed = ground.progress.commit if lately is None else lately
-        for member in ground.members.current.members:
+        for member in sorted(ground.members.current.members, key=lambda each: ship.rounds.heard_at(each) or 0):
             broker_id, flushed, heard = _broker(member), ship.match(member), ship.rounds.heard_at(member)
             if broker_id is None or member == self._identity:
                 continue
             recent = heard is not None and heard >= patient_from
-            awaited = ground.members.current.is_voter(member)
-            follows = recent and flushed >= needed and awaited
+            votes = ground.members.current.is_voter(member)
+            follows = recent and flushed >= needed and votes
             pace = self._noted.paces.get(member)
             step_at = heard if flushed >= self._log.end else pace.in_step_at if pace is not None else None
             known = flushed if flushed != NOWHERE else None
-            found.append(FollowerState(broker_id, follows, known, step_at, awaited))
-        return found
+            awaited = votes or (broker_id in found and found[broker_id].awaited)
+            found[broker_id] = FollowerState(broker_id, follows, known, step_at, awaited)
+        return [found[each] for each in sorted(found)]
 
     def pending(self, now: int) -> PendingView | None:
         """Of a change that is on its way the voters, and why."""

@@ -450,6 +450,22 @@ def test_a_follower_without_a_vote_is_known_as_one_whom_nobody_awaits(monkeypatc
     assert [(each.broker_id, each.awaited) for each in led.mode.followers()] == [(1, True), (3, False)]
 
 
+def test_a_broker_whose_lost_store_still_has_its_vote_is_one_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its metrics would else be there twice. Of the two stores it is the one that is heard."""
+    led, new = Led(Stand("raft")), voter(3, "t")
+    current = led.core.raft.ground.members.current
+    for members in ((voter(1), voter(3), new), (voter(1), new, voter(3))):
+        monkeypatch.setattr(type(current), "members", members)
+        assert [(each.broker_id, each.awaited, each.flushed) for each in led.mode.followers()] == [
+            (1, True, None), (3, True, None),
+        ]  # fmt: skip
+    end = led.write()
+    led.acknowledge(3, end)
+    for members in ((voter(1), voter(3), new), (voter(1), new, voter(3))):
+        monkeypatch.setattr(type(current), "members", members)
+        assert [(each.broker_id, each.flushed) for each in led.mode.followers()] == [(1, None), (3, end)]
+
+
 def test_since_when_a_follower_lacks_something_is_known_while_it_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of one that is away; and under load one that is a moment behind is no longer behind than that."""
     led, began = Led(Stand("raft")), boot_ms()
