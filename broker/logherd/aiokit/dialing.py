@@ -3,9 +3,11 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["dial"]
+
+_PORT_MAX: Final = 65_535
 
 _Protocol = TypeVar("_Protocol", bound=asyncio.Protocol)
 
@@ -16,6 +18,8 @@ async def dial(make: Callable[[], _Protocol], host: str, port: int) -> _Protocol
     May be cancelled at any time. (The event loop looks names up, too; but when it is cancelled meanwhile it forgets to
     look at what came of that, and a failure is reported much later as nobody's.) Raises: OSError, UnicodeError.
     """
+    if not 0 <= port <= _PORT_MAX:  # the system says so with an OverflowError, which nobody expects of an address
+        raise OSError(f"{port} is no port; one is 0 to {_PORT_MAX}")
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     last = OSError(f"{host} stands for no address")

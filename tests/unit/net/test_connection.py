@@ -188,6 +188,12 @@ async def test_an_address_that_refuses_or_does_not_answer_is_named() -> None:
         await connect("127.0.0.1", port)
 
 
+@pytest.mark.parametrize("port", [-1, 65_536, 10**30])
+async def test_an_address_that_can_be_no_port_cannot_be_reached(port: int) -> None:
+    with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}"):
+        await connect("127.0.0.1", port)
+
+
 async def test_an_address_that_can_be_no_name_cannot_be_reached() -> None:
     for host in ("a..b", "a" * 64 + ".b"):
         with pytest.raises(ConnectFailed, match=host):
