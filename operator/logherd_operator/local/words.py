@@ -15,7 +15,8 @@ _LOGGED = re.compile(
 )
 _REASON = re.compile(r' (?:reason|error)=("(?:[^"\\]|\\.)*"|\S+)')
 _RAISED = re.compile(r"[\w.]*(?:Error|Exception|Warning)(?:: (?:\[Errno [0-9]+\] )?(?P<said>.+))?$")
-_SEVERE = ("WARNING", "ERROR", "CRITICAL")
+_FATAL = ("ERROR", "CRITICAL")
+_SEVERE = ("WARNING", *_FATAL)
 _HOPELESS = "which means that it cannot start"
 
 
@@ -37,8 +38,16 @@ def cannot_start(log: Path, begin: int) -> str:
 
 
 def last_words(log: Path, begin: int) -> str:
-    """The last sentence that was said for people; "" if there is none."""
-    return _sentence(_lines(log, begin))
+    """The last sentence that was said for people; "" if there is none. Of a process that served when its guardian was
+    killed with it, no warning is the reason, however late it came."""
+    lines = _lines(log, begin)
+    of_child = [
+        (index, line[mark.end() :]) for index, line in enumerate(lines)
+        if (mark := _GUARDIAN.match(line)) is not None and line.startswith("the child", mark.end())
+    ]  # fmt: skip
+    if of_child and of_child[-1][1].startswith("the child serves") and "no more" not in of_child[-1][1]:
+        return _sentence(lines[of_child[-1][0] + 1 :], _FATAL)
+    return _sentence(lines)
 
 
 def was_killed(log: Path, begin: int) -> bool:
@@ -47,40 +56,41 @@ def was_killed(log: Path, begin: int) -> bool:
     return any(mark is not None and line.startswith("killed", mark.end()) for line, mark in marks)
 
 
-def _sentence(lines: list[str]) -> str:
+def _sentence(lines: list[str], severe: tuple[str, ...] = _SEVERE) -> str:
     said = [line for line in lines if line.startswith(("logherd broker: ", "logherd controller: "))]
     if said:
         return said[-1].partition(": ")[2]
     others = [line for line in lines if line and not _GUARDIAN.match(line)]
-    return next((words for line in reversed(others) if (words := _in_words(line))), "")
+    return next((words for line in reversed(others) if (words := _in_words(line, severe))), "")
 
 
-def _in_words(line: str) -> str:
+def _in_words(line: str, severe: tuple[str, ...]) -> str:
     """What a line of a log or of a traceback says to a person; "" if that is nothing, or the line was cut short."""
     if line.startswith("{"):
-        return _entry_in_words(line)
+        return _entry_in_words(line, severe)
     logged = _LOGGED.match(line)
     if logged is not None:
         reason = _REASON.search(logged["fields"] or "")
         value = "" if reason is None else reason[1]
         value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-        return _reasoned(logged["level"], logged["message"] or "", value)
+        return _reasoned(logged["level"], logged["message"] or "", value, severe)
     raised = _RAISED.match(line)
     if raised is not None:
         return raised["said"] or ""
     return "" if line.startswith((" ", "Traceback ")) else line
 
 
-def _entry_in_words(line: str) -> str:
+def _entry_in_words(line: str, severe: tuple[str, ...]) -> str:
     try:
         entry = json.loads(line)
     except ValueError:
         return ""
-    return _reasoned(entry.get("level"), str(entry.get("message", "")), entry.get("reason") or entry.get("error"))
+    reason = entry.get("reason") or entry.get("error")
+    return _reasoned(entry.get("level"), str(entry.get("message", "")), reason, severe)
 
 
-def _reasoned(level: str | None, message: str, reason: object) -> str:
-    return "" if level not in _SEVERE else f"{message}: {reason}" if reason else message
+def _reasoned(level: str | None, message: str, reason: object, severe: tuple[str, ...]) -> str:
+    return "" if level not in severe else f"{message}: {reason}" if reason else message
 
 
 def _lines(log: Path, begin: int) -> list[str]:

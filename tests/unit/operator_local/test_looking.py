@@ -67,6 +67,8 @@ def test_where_no_guardian_lives_nobody_is_asked(tmp_path: Path, monkeypatch: py
 
 
 TIME = "2026-01-02T03:04:05.678Z"
+SERVES = f"{TIME} logherd-guardian: the child serves\n"
+WARNED = f"{TIME} WARNING logherd.group: controllers do not answer\n"
 STOPS = '"time": "2026-01-02T03:04:05.678Z", "level": "ERROR", "source": "logherd.app", "message": "process stops"'
 
 
@@ -86,6 +88,9 @@ STOPS = '"time": "2026-01-02T03:04:05.678Z", "level": "ERROR", "source": "logher
         (f"{TIME} ERROR logherd.app: it fails\nlogherd broker: port 1 is taken\n", "port 1 is taken"),
         ("nohup: ignoring input\n", "nohup: ignoring input"),
         (f"{TIME} INFO logherd.net: closed\n{{\"time\": 1}}\n{{\"ti", "its guardian has ended and said nothing"),
+        (f"{WARNED}{SERVES}{WARNED}", "its guardian has ended and said nothing"),
+        (f"{WARNED}{SERVES}{TIME} ERROR logherd.app: process stops reason=full\n", "process stops: full"),
+        (f"{SERVES}{WARNED}{TIME} logherd-guardian: the child has exited: code=4\n", "controllers do not answer"),
     ],
 )  # fmt: skip
 def test_why_a_guardian_has_ended_is_told_in_words_and_not_in_lines_of_its_log(
