@@ -83,7 +83,7 @@ def down_command(
 ) -> None:
     """Stop the group's processes; its data stays. The exit code is 1 if one had to be killed."""
     from logherd_operator.local.down import bring_down
-    from logherd_operator.local.folder import find_folder
+    from logherd_operator.local.finding import find_folder
 
     with _sentences("down"):
         folder, state = find_folder(data)
@@ -111,7 +111,7 @@ def status_command(
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print.")] = Output.TEXT,
 ) -> None:
     """Show the group's leader, processes and positions; the exit code is 1 if no messages are taken."""
-    from logherd_operator.local.folder import find_folder
+    from logherd_operator.local.finding import find_folder
     from logherd_operator.local.status import observe, serves, to_text
 
     with _sentences("status"):

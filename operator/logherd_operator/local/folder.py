@@ -19,11 +19,11 @@ import secrets
 from pathlib import Path
 from typing import IO, Any
 
-from logherd_operator.local.errors import LocalError, NotRunning
-from logherd_operator.local.processes import boot_id, lives
+from logherd_operator.local.errors import LocalError
+from logherd_operator.local.processes import boot_id
 from logherd_operator.local.state import FORMAT, GroupState, PlaceState, from_json, to_json
 
-__all__ = ["DEFAULT_PARENT", "Folder", "find_folder"]
+__all__ = ["DEFAULT_PARENT", "Folder"]
 
 DEFAULT_PARENT = Path(".logherd")
 _TOKEN_BYTES = 24
@@ -198,36 +198,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def find_folder(data: Path | None) -> tuple[Folder, GroupState]:
-    """The folder that `down` and `status` mean: the given one, or under `.logherd` the only one, or the only one whose
-    group runs.
-
-    Raises: NotRunning if there is none; LocalError if there are several.
-    """
-    if data is None:
-        known = sorted(path.parent for path in DEFAULT_PARENT.glob("*/group.json"))
-        if not known:
-            raise NotRunning("no group was started from this folder; say where with --data DIR")
-        meant = known if len(known) == 1 else [each for each in known if _may_run(each)]
-        if len(meant) != 1:
-            named = ", ".join(map(str, meant or known))
-            raise LocalError(f"several groups {'run' if meant else 'are'} here ({named}); choose one with --data DIR")
-        data = meant[0]
-    folder = Folder(data)
-    state = folder.read()
-    if state is None:
-        raise NotRunning(f"{data}: no group was started in this folder")
-    return folder, state
-
-
-def _may_run(path: Path) -> bool:
-    """Does anything of the group live? One whose file cannot be understood may."""
-    try:
-        state = Folder(path).read()
-    except LocalError:
-        return True
-    if state is None:
-        return False
-    return any(lives(each) for each in (state.keeper, *(place.guardian for place in state.places)))

@@ -235,6 +235,21 @@ def test_of_several_groups_the_only_one_that_runs_is_meant(run: Run, tmp_path: P
     assert "several groups run here (.logherd/b, .logherd/c)" in run("status").stderr
 
 
+def test_a_group_of_which_a_guardian_runs_that_nobody_wrote_down_is_meant_too(run: Run, tmp_path: Path) -> None:
+    """As `logherd up` leaves it that is killed at its start; `down` would stop the other group, and say no more."""
+    place = {"component": "broker", "ordinal": 0, "revision": "r", "guardian": None, "told": None}
+    living = {"pid": os.getpid(), "ticks": started_ticks(os.getpid())}
+    remember(tmp_path / ".logherd/a", group="a", places=[place])
+    remember(tmp_path / ".logherd/b", group="b", keeper=living)
+    config = str(tmp_path / ".logherd/a/broker-1.json")
+    sleeping = [sys.executable, "-c", "import time; time.sleep(600)", "logherd_guardian", "--config", config]
+    with subprocess.Popen(sleeping) as guardian:
+        try:
+            assert "several groups run here (.logherd/a, .logherd/b)" in run("down").stderr
+        finally:
+            guardian.kill()
+
+
 def test_a_group_whose_file_is_damaged_may_be_the_one_that_is_meant(run: Run, tmp_path: Path) -> None:
     remember(tmp_path / ".logherd/a", keeper={"pid": os.getpid(), "ticks": started_ticks(os.getpid())})
     remember(tmp_path / ".logherd/b", format=1)
