@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from k8s.driving import Drive
-from k8s.kubelet import NAMESPACE
+from k8s.driving import GROUP_PATH, Drive
+from k8s.kubelet import NAME, NAMESPACE
 
 SPEC: dict[str, Any] = {"image": "logherd:good-1", "controllers": {"ref": {"name": "shared"}}}
 
@@ -71,6 +71,28 @@ async def test_heartbeats_are_compared_with_the_lease_of_those_controllers() -> 
 async def test_a_group_whose_brokers_vote_has_no_lease_of_controllers() -> None:
     drive = await looked({"failover": {"leaseMs": 2000, "heartbeatIntervalMs": 600}}, replication={"mode": "Raft"})
     assert "LeaseTooShort" not in blocked(drive)
+
+
+async def test_what_belonged_to_a_former_group_is_left_to_go_before_the_new_one_is_made() -> None:
+    """Taken over, its pods would run on, on volumes that go with the former one."""
+    drive = await looked({}, storage={"retention": {"whenDeleted": "Delete"}})
+    former = drive.group["metadata"]["uid"]
+    drive.api.drop(GROUP_PATH)
+    drive.set_spec(SPEC)
+    await drive.steps(5)
+
+    def owned_by_former() -> list[str]:
+        owners = {path: each["metadata"].get("ownerReferences", ()) for path, each in drive.api.objects.items()}
+        return [path for path, each in owners.items() if any(one["uid"] == former for one in each)]
+
+    service = f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}-brokers"
+    assert service in owned_by_former()
+    for path in owned_by_former():
+        drive.api.drop(path)
+    await drive.steps(10)
+    made = drive.api.find(service)
+    assert made is not None
+    assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [drive.group["metadata"]["uid"]]
 
 
 async def test_defaults_agree() -> None:

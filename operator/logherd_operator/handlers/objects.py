@@ -115,8 +115,7 @@ class Objects:
                 "data": {"token": token},
             }  # fmt: skip
             found = await self._api.create(document) or await self._api.find(path)
-        if found is not None and is_of_former(site, found["metadata"]):
-            raise NotSettled(f"the Secret {name} is of a former group of this name, and about to go")
+        _leave_to_go(site, {"kind": "Secret", "metadata": {"name": name}}, found)
         memory.token = _token_in(found)
         if found is not None and not memory.token:
             return [f"the Secret {name} is there without the key token, with which the admin ports are told of changes"]
@@ -167,6 +166,8 @@ class Objects:
             return []
         if last is None:
             found = await self._standing(path, document["kind"])
+            if sight.site.controllers_of != sight.site.name:  # else the Secret, which is read first, has told already
+                _leave_to_go(sight.site, document, found)
             if found is not None and is_foreign(sight.site, found["metadata"]):
                 return [_taken(document)]
             made = await self._api.apply(document)
@@ -348,6 +349,12 @@ def _what(document: Document) -> str:
 def _taken(document: Document) -> str:
     """What is not applied over: it would serve its owner no more, and go with the group."""
     return f"the {_what(document)}, which the group needs, is there and somebody else's"
+
+
+def _leave_to_go(site: Site, document: Document, found: Mapping[str, Any] | None) -> None:
+    """Raises: NotSettled for what is of a former group of this name, and goes when somebody collects it."""
+    if found is not None and is_of_former(site, found["metadata"]):
+        raise NotSettled(f"the {_what(document)} is of a former group of this name, and about to go")
 
 
 def _is_of(site: Site, document: Document) -> bool:
