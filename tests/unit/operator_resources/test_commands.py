@@ -17,7 +17,7 @@ HEAD = "apiVersion: logherd.dev/v1alpha1\nkind: BrokerGroup\nmetadata: {name: or
     [
         ("spec: {replicas: 0}", "spec.replicas: 0 is not right: write 1 or more"),
         ("spec: {replica: 3}", "spec.replica: unknown key; did you mean replicas?"),
-        ("spec: {replicas: 3", "line 5, column 1: expected ',' or '}', but got '<stream end>'"),
+        ("spec: {replicas: 3", "line 5, column 1: keys in { } should have ',' between them and '}' at their end"),
         ("kind: Group", "the key kind appears twice"),
     ],
 )
