@@ -34,6 +34,8 @@ class InSync:
         self._proposed: list[AlterSyncSet] = []
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
         self._awaited: tuple[BrokerId, ...] = ()
+        self._close_since: dict[BrokerId, int] = {}
+        """Since when who is no member keeps up."""
         self._begun_at: int | None = None
         self._asked_at: int | None = None
         self._count = 0
@@ -62,8 +64,9 @@ class InSync:
 
     @property
     def awaited(self) -> tuple[BrokerId, ...]:
-        """Who keeps up, and lacks what was committed a moment ago: nothing more is committed until they have that. Who
-        is further away than the members would have it only once nobody sends, and could not join before."""
+        """Who has kept up for `lag_ms`, and lacks what was committed a moment ago: nothing more is committed until they
+        have that. Who is further away than the members would have it only once nobody sends, and could not join before;
+        who is not, and was only behind, has had it by then, and nothing waited for that."""
         return self._awaited
 
     @property
@@ -157,8 +160,13 @@ class InSync:
     def _await(self, barrier: Position | None) -> None:
         """Whoever falls silent meanwhile is out of step by half of `lag_ms`, and is awaited no more."""
         present = (each.process.broker_id for each in self._attendance)
-        close = (each for each in present if self._is_close(each, barrier))
-        awaited = tuple(each for each in close if self._flushed(each) < self._ground.commit)
+        now, patience, before = self._ground.now, self._ground.options.lag_ms, self._close_since
+        close = {each: before.get(each, now) for each in present if self._is_close(each, barrier)}
+        awaited = tuple(
+            each for each, since in close.items()
+            if now - since >= patience and self._flushed(each) < self._ground.commit
+        )  # fmt: skip
+        self._close_since = close
         if awaited != self._awaited:
             self._awaited = awaited
             self._needed = self._who_is_needed()

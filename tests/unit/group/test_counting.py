@@ -91,18 +91,32 @@ def test_only_who_has_everything_committed_and_the_barrier_is_proposed() -> None
     assert members(Led(present, view(ME, learners=(TWO,)), committed=1).mind(END[1])) == [], "it is a learner"
 
 
-def test_who_keeps_up_and_lacks_the_last_that_is_committed_is_awaited_until_it_is_proposed() -> None:
+def test_who_keeps_up_for_long_and_lacks_the_last_that_is_committed_is_awaited_until_it_is_proposed() -> None:
     present = Present({TWO: (20, END[1])})
     led = Led(present, view(ME), committed=2)
+    patience = led.ground.options.lag_ms
     led.ground.commit_to(END[2])
     led.ground.durable.flushed(led.ground.wrote())
     assert (led.mind(END[2]), led.insync.awaited) == (None, ()), "it lacks the barrier"
+    led.ground.clock.now = 10
+    assert (led.mind(END[1]), led.insync.awaited) == (None, ()), "it may have it in a moment without that"
+    led.ground.clock.now = 9 + patience
+    assert (led.mind(END[1]), led.insync.awaited) == (None, ())
+    led.ground.clock.now = 10 + patience
     assert (led.mind(END[1]), led.insync.awaited, led.insync.reached()) == (None, (TWO,), END[1])
     present.known[TWO] = (20, END[2])
     assert led.insync.reached() == END[2]
     assert (members(led.mind(END[1])), led.insync.awaited) == ([1, 2], ())
-    learner = Led(Present({TWO: (20, END[1])}), view(ME, learners=(TWO,)), committed=3)
-    assert (learner.mind(END[0]), learner.insync.awaited) == (None, ())
+
+
+def test_who_has_not_kept_up_all_the_while_and_a_learner_are_not_awaited() -> None:
+    for learners in ((), (TWO,)):
+        present = Present({TWO: (20, END[1])})
+        led = Led(present, view(ME, learners=learners), committed=3)
+        for now in range(0, 10_000, 100):
+            led.ground.clock.now = now
+            present.known = {} if not learners and now % 1_000 == 0 else {TWO: (20, END[1])}
+            assert (led.mind(END[0]), led.insync.awaited) == (None, ())
 
 
 def test_each_member_is_proposed_with_its_own_end_and_process() -> None:
