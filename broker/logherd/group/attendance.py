@@ -15,6 +15,10 @@ from logherd.replication.shipper import Shipper
 
 __all__ = ["Attendance", "Follower"]
 
+NEAR_MS = 300
+"""Four ways there and back to somebody 35 ms away: what comes meanwhile waits for what is under way, and when it last
+had everything is known once it has what came after."""
+
 
 @dataclass(slots=True)
 class Follower:
@@ -120,6 +124,10 @@ class Attendance:
         if sender is None or sender.room is Room.NONE or self.leaving(broker_id):
             return False
         return self._ground.now - self._in_step_since(broker_id) < self._ground.options.lag_ms // 2
+
+    def near(self, broker_id: BrokerId) -> bool:
+        """Whether it lacks no more than what is on its way to somebody far away."""
+        return self._ground.now - self._in_step_since(broker_id) < min(NEAR_MS, self._ground.options.lag_ms // 5)
 
     def _in_step_since(self, broker_id: BrokerId) -> int:
         """When it is certain to have lived and to have had everything; long ago, if ever."""

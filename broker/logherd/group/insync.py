@@ -18,6 +18,9 @@ from logherd.replication.epochs import NOWHERE
 
 __all__ = ["InSync"]
 
+_PATIENCE = 6
+"""How many times `lag_ms` somebody is near before it is awaited: it kept up for so long without falling behind."""
+
 
 class InSync:
     """Invariants: (1) a record is committed only when every member of the set in force, and of each set proposed that
@@ -34,8 +37,8 @@ class InSync:
         self._proposed: list[AlterSyncSet] = []
         """Proposals that may have been, or may yet be, accepted; the last one is wanted."""
         self._awaited: tuple[BrokerId, ...] = ()
-        self._close_since: dict[BrokerId, int] = {}
-        """Since when who is no member keeps up."""
+        self._near_since: dict[BrokerId, int] = {}
+        """Since when who is no member could be one but for what is on its way to it."""
         self._begun_at: int | None = None
         self._asked_at: int | None = None
         self._count = 0
@@ -64,9 +67,11 @@ class InSync:
 
     @property
     def awaited(self) -> tuple[BrokerId, ...]:
-        """Who has kept up for `lag_ms`, and lacks what was committed a moment ago: nothing more is committed until they
-        have that. Who is further away than the members would have it only once nobody sends, and could not join before;
-        who is not, and was only behind, has had it by then, and nothing waited for that."""
+        """Who was near for several times `lag_ms`, and lacks what was committed a moment ago: nothing more is committed
+        until they have that. Who is further away than the members would have it only once nobody sends, and could not
+        join before. Others are not awaited: who was only behind joins without it, and who hangs, or is slow, would make
+        everybody as slow.
+        """
         return self._awaited
 
     @property
@@ -158,15 +163,17 @@ class InSync:
         return self._is_close(broker_id, barrier) and self._flushed(broker_id) >= self._ground.commit
 
     def _await(self, barrier: Position | None) -> None:
-        """Whoever falls silent meanwhile is out of step by half of `lag_ms`, and is awaited no more."""
+        """Whoever falls silent meanwhile is not near any more, and is awaited no more."""
         present = (each.process.broker_id for each in self._attendance)
-        now, patience, before = self._ground.now, self._ground.options.lag_ms, self._close_since
-        close = {each: before.get(each, now) for each in present if self._is_close(each, barrier)}
+        now, patience, before = self._ground.now, _PATIENCE * self._ground.options.lag_ms, self._near_since
+        self._near_since = {
+            each: before.get(each, now)
+            for each in present if self._is_close(each, barrier) and self._attendance.near(each)
+        }  # fmt: skip
         awaited = tuple(
-            each for each, since in close.items()
+            each for each, since in self._near_since.items()
             if now - since >= patience and self._flushed(each) < self._ground.commit
         )  # fmt: skip
-        self._close_since = close
         if awaited != self._awaited:
             self._awaited = awaited
             self._needed = self._who_is_needed()

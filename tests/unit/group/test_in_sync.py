@@ -190,18 +190,25 @@ def under_load(stage: Stage, leader: Node, ms: int) -> int:
 
 def test_h6_who_is_further_away_than_the_members_joins_while_messages_flow() -> None:
     stage, leader, far = returned_from_afar()
-    assert under_load(stage, leader, 3_000) <= 100
+    assert under_load(stage, leader, 8 * stage.options.lag_ms) <= 100
     assert far.id in stage.desk.group.sync.members
 
 
-def test_h6_who_falls_silent_while_it_is_awaited_costs_no_write() -> None:
+def test_h6_who_falls_silent_while_it_is_awaited_costs_a_moment_only() -> None:
     stage, leader, far = returned_from_afar()
     while not leader.core.leading.insync.awaited:
         under_load(stage, leader, 5)
     stage.kill(far)
-    assert under_load(stage, leader, 3_000) <= stage.options.lag_ms
+    assert under_load(stage, leader, 3_000) <= 400
     assert far.id not in stage.desk.group.sync.members
     assert not leader.core.leading.insync.awaited
+
+
+def test_h6_nobody_waits_for_a_slow_follower_to_join() -> None:
+    stage, leader, far = returned_from_afar()
+    stage.far[far.id] = 180
+    assert under_load(stage, leader, 12 * stage.options.lag_ms) <= 20
+    assert far.id not in stage.desk.group.sync.members
 
 
 def test_a_set_is_never_proposed_below_the_minimum() -> None:
