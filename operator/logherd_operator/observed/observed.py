@@ -101,18 +101,17 @@ class Observed:
         standing = (each.instance for each in self.brokers)
         return any(each is not None and not each.failing and not each.unstarted for each in standing)
 
-    def refusal(self, slot: Slot | None) -> str:
-        """Why a broker takes no messages that leads, or would take none if it led, in its own words; empty if it does.
-
-        What concerns nobody now is left out: of one that hands over, or has not heard yet who leads now.
+    def refusal(self, slot: Slot | None) -> str | None:
+        """Why a broker takes no messages that leads, or would take none if it led, in its own words; empty if it does,
+        None if nobody can tell now: of one that was not heard, hands over, or has not heard yet who leads now.
         """
         group, report = self.group, slot.report if slot is not None else None
         if group is None or report is None or slot is None:
-            return ""
+            return None
         leads = slot.broker_id == group.leader
         if leads and (group.transfer is not None or (report.role, report.epoch) != ("leader", group.epoch)):
-            return ""
-        return (report.fault or report.refuses) if leads or report.role == "follower" else ""
+            return None
+        return (report.fault or report.refuses) if leads or report.role == "follower" else None
 
     def broker(self, broker_id: int) -> Slot | None:
         """The place of a broker."""

@@ -201,11 +201,13 @@ def lasting_facts(observed: Observed, now: float, pace: Pace) -> dict[str, float
 
 def _refusing(observed: Observed, slot: Slot, now: float, pace: Pace) -> dict[str, float]:
     """A broker whose disk is at its reserve may refuse messages at one look and not at the next. Who does so again soon
-    after it took them flaps, until it has taken them for a while."""
-    told = observed.since
+    after it took them flaps, until it has taken them for a while. A look that tells neither changes nothing."""
+    told, refusal = observed.since, observed.refusal(slot)
     refuses, takes, flaps = f"refuses:{slot.broker_id}", f"takes:{slot.broker_id}", flapping_fact(slot)
     known = {fact: min(told[fact], now) for fact in (refuses, flaps) if fact in told}
-    if observed.refusal(slot):
+    if refusal is None:
+        return {**known, **({takes: min(told[takes], now)} if takes in told else {})}
+    if refusal:
         return {refuses: now, **({flaps: now} if takes in told else {}), **known}
     took = min(told.get(takes, now), now)
     return {**known, takes: took} if refuses in known and now - took < pace.stuck else {}

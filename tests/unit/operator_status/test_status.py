@@ -140,6 +140,7 @@ AWAY = with_broker(look(group=group(in_sync=(1, 2))), broker(2, stands=instance(
 NO_SPACE = "the disk of /d has 1.5 MiB free, and messages need 8 MiB"
 NO_NUMBERS = "the disk of /d has ... MiB free, and messages need ... MiB"
 FULL = with_broker(look(), broker(0, report=report(refuses=NO_SPACE)))
+WELL = with_broker(look(), broker(0, report=report()))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_who_led_a_moment_ago_is_no_follower_that_refuses(role: str) -> None:
 )
 def test_a_broker_that_refuses_messages_by_turns_is_told_once(full: Observed, condition: str, told: object) -> None:
     """At its reserve it may find room at each other look. The first time that it has room counts at once."""
-    well, since, now, found, spec = look(), dict(look().since), NOW, list[object](), spec_of()
+    well, since, now, found, spec = WELL, dict(look().since), NOW, list[object](), spec_of()
     for observed in (full, well, *(full, well) * 5, *(well,) * 7):
         made = plan(replace(observed, since=since), spec, now)
         finding = findings(Look(observed, spec, made))[condition]
@@ -301,6 +302,18 @@ def test_a_broker_that_refuses_messages_by_turns_is_told_once(full: Observed, co
         assert finding.message
     well_again = findings(looked(well))[condition][:2]
     assert found == [told, well_again, *[told] * 15, *[well_again] * 2]
+
+
+@pytest.mark.parametrize(
+    "unheard", [with_broker(look(), broker(0, report=None)), look(group=None), look(group=group(transfer=2))]
+)
+def test_a_look_that_does_not_hear_whether_a_broker_takes_messages_is_no_turn_of_it(unheard: Observed) -> None:
+    since, now, found = dict(look().since), NOW, list[object]()
+    for observed in (FULL, unheard, FULL, unheard, FULL, WELL):
+        made = plan(replace(observed, since=since), spec_of(), now)
+        found.append(findings(Look(observed, spec_of(), made))["Available"].reason)
+        since, now = dict(made.since), now + 5
+    assert found[4:] == ["WritesRefused", "WritesAccepted"]
 
 
 def test_one_copy_is_called_one_copy() -> None:
