@@ -1,7 +1,6 @@
 """From a configuration file, YAML or JSON, to option structs."""
 
 import json
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,9 +70,9 @@ def _read(path: Path) -> dict[str, Any]:
     if len(data) > _FILE_BYTES_MAX:
         raise SettingsError(f"{path}: has more than the {_FILE_BYTES_MAX} bytes that a configuration may have")
     try:
-        text = data.decode("utf-16" if data.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) else "utf-8-sig")
+        text = data.decode(encoding := json.detect_encoding(data))  # by zeros, which a first character has in YAML, too
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise SettingsError(f"{path}: is not {encoding.upper()} text: {error.reason} at byte {error.start}") from error
     if path.suffix == ".json":
         document = _parse_json(path, text)
     else:

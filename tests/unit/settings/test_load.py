@@ -188,10 +188,16 @@ def test_broken_json_is_told_with_its_place_and_what_it_should_be(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["broker.yaml", "broker.json"])
-def test_a_file_in_utf_16_is_read_and_one_in_latin_1_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_file_in_another_encoding_of_unicode_is_read(tmp_path: Path, name: str, encoding: str) -> None:
     path = tmp_path / name
-    path.write_bytes('{"brokerGroup": "a", "dataDir": "\u00fc"}'.encode("utf-16"))
+    path.write_bytes('{"brokerGroup": "a", "dataDir": "\u00fc"}'.encode(encoding))
     assert load_broker_options(path).broker_group == "a"
+
+
+@pytest.mark.parametrize("name", ["broker.yaml", "broker.json"])
+def test_a_file_in_latin_1_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
     path.write_bytes('{"brokerGroup": "\u00fc"}'.encode("latin-1"))
     with pytest.raises(SettingsError, match=f"{name}: is not UTF-8 text: invalid start byte at byte 17"):
         load_broker_options(path)
