@@ -22,7 +22,8 @@ def follower_pulls(
         unit = store.unit(queue, offset)
         if unit is None or store.committed_position - unit[0] < replication.follower_reads_behind:
             return 0
-        able = sorted(each.broker_id for each in engine.mode.followers() if each.in_sync)
+        heard = (each for each in engine.mode.followers() if each.in_sync and each.flushed is not None)
+        able = sorted(each.broker_id for each in heard)
         return able[queue.queue_id % len(able)] if able else 0
 
     services.pull.elsewhere = elsewhere

@@ -194,8 +194,9 @@ class RaftNode(Generic[ResultT]):
         once it is on the disk: who was told that a survivor has it goes on to the next one."""
 
         def told(outcome: Outcome[None]) -> None:
-            if isinstance(outcome, Applied):
-                self._asking.flushing.append((self.core.ground.durable.token, partial(then, outcome)))
+            durable = self.core.ground.durable
+            if isinstance(outcome, Applied) and durable.flushed_token < durable.token:
+                self._asking.flushing.append((durable.token, partial(then, outcome)))
             else:
                 then(outcome)
 
