@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ async def test_a_new_default_image_is_for_new_groups() -> None:
     drive = Drive.of({"replicas": 3})
     await drive.settle()
     before = uids(drive)
-    object.__setattr__(drive.reconciler._options, "broker_image", "logherd:9")
+    drive.options = replace(drive.options, broker_image="logherd:9")
     drive.begin()
     await drive.settle()
     assert uids(drive) == before

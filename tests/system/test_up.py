@@ -24,7 +24,7 @@ KEYS = [
 ]  # fmt: skip
 BROKER_KEYS = [
     "brokerId", "role", "address", "pid", "guardian", "ready", "endPosition", "committedPosition", "hot", "why",
-    "lagBytes", "lagMs",
+    "lagBytes", "lagMs", "copying",
 ]  # fmt: skip
 CONTROLLER_KEYS = ["id", "role", "address", "pid", "guardian", "term", "why"]
 
