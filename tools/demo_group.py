@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from logherd_operator.local.folder import find_folder
+from logherd_operator.local.finding import find_folder
 from logherd_operator.local.status import observe, serves
 
 __all__ = ["DemoGroup", "Trouble"]
