@@ -6,12 +6,10 @@ from typing import Any
 
 from logherd_operator.clients.api import Api, collection_of
 from logherd_operator.handlers.known import Key
-from logherd_operator.observed.slots import Component
+from logherd_operator.observed.slots import COMPONENTS, Component
 from logherd_operator.resources.pinning import Pinned, roll_hash_in
 
 __all__ = ["image_of", "read_founders", "read_pins"]
-
-_COMPONENTS: tuple[Component, ...] = ("broker", "controller")
 
 
 async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
@@ -19,7 +17,7 @@ async def read_pins(api: Api, key: Key) -> dict[Component, Pinned]:
     kept = await api.find(f"/api/v1/namespaces/{key.namespace}/configmaps/{key.name}-template")
     texts: Mapping[str, str] = (kept or {}).get("data") or {}
     found: dict[Component, Pinned] = {}
-    for component in _COMPONENTS:
+    for component in COMPONENTS:
         pinned = _kept(_read(texts.get(f"{component}.json", "")), component)
         if pinned is None:
             workloads = collection_of("apps/v1", "StatefulSet", key.namespace)
